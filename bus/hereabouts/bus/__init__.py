@@ -1,0 +1,1 @@
+"""All of Hereabouts that knows Redis: inboxes, outbox, directory, leases, journal, sealing, embedded server."""

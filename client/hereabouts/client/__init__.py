@@ -1,0 +1,1 @@
+"""What agent platforms import: a typed Python client."""

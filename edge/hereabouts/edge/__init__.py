@@ -1,0 +1,1 @@
+"""A process that holds client sockets: connections, asks, guards, registration."""

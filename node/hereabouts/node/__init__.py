@@ -1,0 +1,1 @@
+"""A node for Linux that answers location.get."""

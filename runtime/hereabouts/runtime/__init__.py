@@ -1,0 +1,1 @@
+"""What every Hereabouts process shares: settings, key ring, tokens, logs, spans, supervised life."""

@@ -1,0 +1,1 @@
+"""Messages, answers, reasons and limits of Hereabouts as pydantic models."""

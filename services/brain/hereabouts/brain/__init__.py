@@ -1,0 +1,1 @@
+"""Calls, routing, merging, tenants, HTTP."""

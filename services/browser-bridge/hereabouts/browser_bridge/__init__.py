@@ -1,0 +1,1 @@
+"""The edge for browser tabs, its page modules and the chat page."""

@@ -1,0 +1,1 @@
+"""The edge for devices that speak the OpenClaw gateway protocol."""

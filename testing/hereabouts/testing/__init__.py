@@ -1,0 +1,1 @@
+"""A running Hereabouts and scripted clients for tests."""
