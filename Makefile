@@ -12,7 +12,7 @@ run: $(STAMP)
 	@$(PY) -m hereabouts.cli demo $(ARGS)
 
 test: $(STAMP)
-	@$(PY) -m tests.run $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile tests $(ARGS)
 
 check: $(STAMP) node_modules/.installed
 	$(VENV)/bin/ruff check .
