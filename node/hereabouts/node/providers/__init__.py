@@ -1,0 +1,7 @@
+"""What finds positions."""
+
+from .base import Provider, provider_from
+from .fixed import FixedProvider
+from .route import RouteProvider, read_gpx
+
+__all__ = ["FixedProvider", "Provider", "RouteProvider", "provider_from", "read_gpx"]
