@@ -86,9 +86,12 @@ class PairingRecord(Model):
     public_key: str = Field(description="raw Ed25519 key, base64url")
     state: PairingState
     request_id: str
+    role: Literal["node", "operator"] = Field(default="node", description="what the device may be; one never passes for the other")
     display_name: str | None = None
     platform: str | None = None
-    commands: list[str] = Field(default=[], description="approved commands")
+    device_family: str | None = None
+    version: str | None = None
+    commands: list[str] = Field(default=[], description="commands that are approved, or with PENDING would be")
     device_token_sha256: str | None = None
     requested_at_ms: EpochMs
     approved_at_ms: EpochMs | None = None
