@@ -1,0 +1,1 @@
+"""Real things that tests drive: a browser, a screen."""
