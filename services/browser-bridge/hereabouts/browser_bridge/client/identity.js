@@ -39,9 +39,11 @@ export async function claimClientId({ storage, locks, isReload, newId }) {
  */
 function hold(locks, id) {
   return new Promise((resolve) => {
-    const signal = AbortSignal.timeout(RELOAD_GRACE_MS);
+    const waiting = new AbortController();
+    const timer = setTimeout(() => waiting.abort(), RELOAD_GRACE_MS);
     locks
-      .request(`hereabouts-client:${id}`, { signal }, () => {
+      .request(`hereabouts-client:${id}`, { signal: waiting.signal }, () => {
+        clearTimeout(timer);
         resolve(true);
         return new Promise(() => {}); // until the page goes
       })
