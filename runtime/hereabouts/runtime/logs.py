@@ -81,7 +81,7 @@ def configure(settings: ServiceSettings, service: str) -> None:
 
 def get_logger(name: str) -> FilteringBoundLogger:
     """A logger whose lines carry `logger=name`."""
-    return cast(FilteringBoundLogger, structlog.get_logger(logger=name))
+    return cast(FilteringBoundLogger, structlog.get_logger(logger_name=name))
 
 
 def drop_forbidden(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -109,6 +109,9 @@ def _scrubbed(value: Any) -> Any:
 def _named(service: str) -> Processor:
     def add(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event["service"] = service
+        # Bound lazily, so that a module may ask for its logger before `configure`; `logger` is structlog's own argument.
+        if "logger_name" in event:
+            event["logger"] = event.pop("logger_name")
         return event
 
     return add

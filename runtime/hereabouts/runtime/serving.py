@@ -40,6 +40,8 @@ EXIT_STARTUP = 3
 
 EXIT_FORCED = 1
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 Drain = Callable[[], Awaitable[None]]
 Ready = Callable[[int], None]
 
@@ -88,12 +90,12 @@ class Server(uvicorn.Server):
         """Ours instead of uvicorn's; entered inside the running loop."""
         loop = asyncio.get_running_loop()
         self._serving = asyncio.current_task()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             loop.add_signal_handler(number, self.end)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in _SIGNALS:
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -179,7 +181,11 @@ async def _serve(server: Server, listener: socket.socket) -> None:
     descriptor = supervised_fd()
     if descriptor is not None:
         watch_supervisor(descriptor, server.end)
-    await server.serve(sockets=[listener])
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for number in _SIGNALS:  # the process leaves now; a late signal must not change its exit code
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _config(app: Any, settings: ServiceSettings, ws_protocol: type[asyncio.Protocol] | None) -> uvicorn.Config:
