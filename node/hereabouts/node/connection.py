@@ -29,6 +29,10 @@ CLOSE_TIMEOUT_S = 2.0
 """A gateway that does not answer our close must not hold up our end."""
 
 
+GOING_AWAY = 1001
+"""What an endpoint says that goes down (RFC 6455, section 7.4.1)."""
+
+
 class Phase(StrEnum):
     """What a person may want to know of the connection."""
 
@@ -179,6 +183,8 @@ class _Session:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # Already closed, unless this node is being stopped: then the gateway hears it at once.
+            await self._socket.close(GOING_AWAY, "node stopped")
         log.info("gateway closed the connection (%s)", self._socket.close_code)
 
     async def _watch_clock(self) -> None:
