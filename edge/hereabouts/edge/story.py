@@ -1,0 +1,179 @@
+"""What rides on a result: the hop's and the client's spans as marks, and the edge's lines of the journal.
+
+Client phases are placed without trusting any clock: the time between frame out and frame in that the client did not
+account for is split evenly between the two directions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hereabouts.schemas.bus_messages import JournalEntry, JournalKind, accuracy_bucket
+from hereabouts.schemas.ids import new_span_id
+from hereabouts.schemas.marks import Mark, Service, SpanKind
+
+from .dialect import ClientPhase, Outcome
+from .open_ask import OpenAsk, ReplyTo
+
+MAX_PHASES = 8
+"""Phases of one answer: the dialects know five names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """How the monotonic milliseconds of asks stand to the wall clock and to Redis's, at one moment."""
+
+    wall_minus_monotonic_ns: int
+    redis_minus_monotonic_ms: float
+
+    def wall_ns(self, at_ms: float) -> int:
+        """Nanoseconds since the epoch on this machine's clock."""
+        return int(at_ms * 1_000_000) + self.wall_minus_monotonic_ns
+
+    def redis_ms(self, at_ms: float) -> int:
+        """Milliseconds since the epoch on Redis's clock."""
+        return int(at_ms + self.redis_minus_monotonic_ms)
+
+
+def edge_marks(
+    ask: OpenAsk, outcome: Outcome, by_guard: bool, service: Service, client_service: Service, clocks: Clocks
+) -> list[Mark]:
+    """The span from frame out to frame in, and the client's phases under it."""
+    request = ask.request
+    end_ms = ask.answered_ms if ask.answered_ms is not None else ask.arrived_ms
+    start_ms = ask.delivered_ms if ask.delivered_ms is not None else ask.arrived_ms
+    attributes: dict[str, str | int | float | bool] = {
+        "hereabouts.correlation_id": request.correlation_id,
+        "hereabouts.tool": request.tool,
+        "hereabouts.client.kind": ask.kind,
+        "hereabouts.client.id": request.client_id,
+        "hereabouts.status": outcome.status.value,
+        "hereabouts.may_prompt": ask.may_prompt,
+        "hereabouts.wait": request.wait,
+        "hereabouts.by_guard": by_guard,
+        "hereabouts.budget.left_ms": int(request.left_ms),
+    }
+    if outcome.reason is not None:
+        attributes["hereabouts.reason"] = str(outcome.reason)
+    if outcome.node_code is not None:
+        attributes["hereabouts.node_code"] = outcome.node_code
+    if ask.state is not None:
+        attributes["hereabouts.client.state"] = ask.state.value
+    edge = Mark(
+        span_id=request.span.span_id,
+        parent_id=request.parent_id,
+        name=f"ask {ask.kind}",
+        service=service,
+        kind=SpanKind.CLIENT,
+        start_ns=clocks.wall_ns(start_ms),
+        end_ns=clocks.wall_ns(end_ms),
+        attributes=attributes,
+    )
+    if by_guard:
+        return [edge]
+    return [edge, *_phases(outcome.phases, edge, client_service)]
+
+
+def _phases(phases: Sequence[ClientPhase], edge: Mark, client_service: Service) -> list[Mark]:
+    kept = list(phases)[:MAX_PHASES]
+    if not kept:
+        return []
+    span_ms = (edge.end_ns - edge.start_ns) / 1_000_000
+    worked_ms = min(span_ms, max(phase.end_ms for phase in kept))
+    received_ms = (span_ms - worked_ms) / 2
+    client = Mark(
+        span_id=new_span_id(),
+        parent_id=edge.span_id,
+        name="client",
+        service=client_service,
+        kind=SpanKind.SERVER,
+        start_ns=edge.start_ns + int(received_ms * 1_000_000),
+        end_ns=edge.start_ns + int((received_ms + worked_ms) * 1_000_000),
+        attributes={"hereabouts.client_reported": True},
+    )
+
+    def at_ns(reported_ms: float) -> int:
+        return client.start_ns + int(min(worked_ms, max(0.0, reported_ms)) * 1_000_000)
+
+    return [
+        client,
+        *(
+            Mark(
+                span_id=new_span_id(),
+                parent_id=client.span_id,
+                name=phase.name,
+                service=client_service,
+                kind=SpanKind.INTERNAL,
+                start_ns=at_ns(phase.start_ms),
+                end_ns=max(at_ns(phase.start_ms), at_ns(phase.end_ms)),
+                attributes={"hereabouts.client_reported": True},
+            )
+            for phase in kept
+        ),
+    ]
+
+
+def journal_lines(ask: OpenAsk, outcome: Outcome, role: Service, clocks: Clocks) -> list[JournalEntry]:
+    """When the client got the ask and when it answered, for the brain's one write."""
+    lines: list[JournalEntry] = []
+    if ask.delivered_ms is not None:
+        lines.append(
+            line(
+                JournalKind.DELIVERED,
+                ask,
+                role,
+                clocks.redis_ms(ask.delivered_ms),
+                deadline_ms=clocks.redis_ms(ask.deadline_ms),
+                budget_ms=int(ask.request.left_ms),
+            )
+        )
+    answered_ms = ask.answered_ms if ask.answered_ms is not None else ask.arrived_ms
+    lines.append(
+        line(
+            JournalKind.ANSWERED,
+            ask,
+            role,
+            clocks.redis_ms(answered_ms),
+            status=outcome.status.value,
+            reason=str(outcome.reason) if outcome.reason is not None else None,
+            elapsed_ms=max(0, int(answered_ms - ask.arrived_ms)),
+            accuracy_bucket=accuracy_bucket(outcome.fix.accuracy) if outcome.fix is not None else None,
+        )
+    )
+    return lines
+
+
+def line(kind: JournalKind, ask: OpenAsk, role: Service, at_ms: int, **fields: object) -> JournalEntry:
+    """One line of the story of an ask."""
+    return JournalEntry.model_validate(
+        {
+            "kind": kind,
+            "correlation_id": ask.request.correlation_id,
+            "tenant": ask.request.tenant,
+            "at_ms": at_ms,
+            "by": role.value,
+            "session": ask.session,
+            "tool": ask.request.tool,
+            "client_kind": ask.kind,
+            "client_id": ask.request.client_id,
+            "trace_id": ask.request.span.trace_id,
+            **fields,
+        }
+    )
+
+
+def hop_mark(reply: ReplyTo, span_id: str, inbox_template: str, service: Service, end_ns: int) -> Mark:
+    """The consumer's side of the stream hop: from the brain's write until the ask was taken up here."""
+    return Mark(
+        span_id=span_id,
+        parent_id=reply.parent.span_id,
+        name=f"process {inbox_template}",
+        service=service,
+        kind=SpanKind.CONSUMER,
+        start_ns=min(reply.received_at_ns, end_ns),
+        end_ns=end_ns,
+        attributes={
+            "messaging.system": "redis",
+            "messaging.operation.type": "process",
+            "messaging.destination.template": inbox_template,
+        },
+    )
