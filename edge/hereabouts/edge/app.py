@@ -52,7 +52,8 @@ def edge_app(edge: Edge) -> ASGIApp:
 async def _websocket(edge: Edge, scope: Scope, receive: Receive, send: Send) -> None:
     await receive()  # websocket.connect
     peer = peer_of(scope)
-    if scope["path"] != edge.service.path or not edge.accepts or not edge.service.admit(peer):
+    here = scope["path"] in (edge.service.path, *edge.service.also_at)
+    if not here or not edge.accepts or not edge.service.admit(peer):
         await send({"type": "websocket.close"})  # before the handshake: HTTP 403
         return
     socket = cast(EdgeProtocol, scope["extensions"][EXTENSION])

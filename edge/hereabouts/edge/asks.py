@@ -126,7 +126,9 @@ class Asks:
         if slot is None:
             slot = self._slots[connection] = Slot(connection=connection, record=record, resume=resume_next)
             self._at.setdefault(slot.identity, set()).add(connection)
-            if resume is not None:
+            if record.kind == "node":
+                effects += self._end_older(slot, now_ms)
+            elif resume is not None:
                 effects += self._take_over(slot, resume)
         lost = {
             key for key in slot.keys if self._open[key].delivered_ms is not None and self._open[key].owner == connection
@@ -379,6 +381,14 @@ class Asks:
                 self._now_at[name] = slot.connection
             return replaced
         return []
+
+    def _end_older(self, slot: Slot, now_ms: float) -> list[Effect]:
+        """A node has one socket: a newer one ends the older, whose open asks are answered and never inherited."""
+        effects: list[Effect] = []
+        for name in sorted(self._at[slot.identity] - {slot.connection}):
+            if self._slots[name].record.user == slot.record.user:
+                effects += [*self.disconnect(name, now_ms), Replace(name)]
+        return effects
 
     def _leave(self, slot: Slot) -> None:
         slot.alive = False

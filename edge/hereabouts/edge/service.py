@@ -27,6 +27,8 @@ class EdgeService:
     kind: Literal["tab", "node"]
     path: str
     """Where its WebSocket is."""
+    also_at: Sequence[str] = field(default=(), kw_only=True)
+    """Other paths of the same WebSocket."""
     dialect: Callable[[Peer, str], Dialect]
     """Makes the state machine of a new socket; the text is the connection's name, unique for all time."""
     resolve: Callable[[Any], Awaitable[Any]]
