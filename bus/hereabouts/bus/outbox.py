@@ -15,13 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import hiredis
-
 from hereabouts.schemas.errors import BusOverloaded, BusUnavailable
 from hereabouts.schemas.limits import MAX_OUTBOX_COMMANDS
 
 from . import metrics
 from .commands import Argument, fail
+from .connection import Connection, pack
 from .errors import CommandRefused
 from .topology import CONNECT_TIMEOUT_S, Topology
 
@@ -36,10 +35,6 @@ MAX_OUTBOX_BYTES = 64 * 1024 * 1024
 """Bytes waiting for Redis: ten thousand commands could otherwise hold ten thousand full frames."""
 
 _FOR_A_WHILE = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY"})
-_NOTHING = object()
-
-
-_pack: Callable[[tuple[Argument, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 class _Command:
@@ -58,51 +53,6 @@ class _Command:
         self.expires = expires
         self.resend = resend
         self.convert = convert
-
-
-class _Connection(asyncio.Protocol):
-    """Bytes to replies. Knows nothing of commands."""
-
-    def __init__(self, on_replies: Callable[["_Connection", list[Any]], None]) -> None:
-        self._on_replies = on_replies
-        self._reader = hiredis.Reader(notEnoughData=_NOTHING, replyError=lambda text: _refused(text))
-        self.transport: asyncio.Transport | None = None
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.writable = True
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        reader = self._reader
-        reader.feed(data)
-        replies: list[Any] = []
-        try:
-            while (reply := reader.gets()) is not _NOTHING:
-                replies.append(reply)
-        except hiredis.ProtocolError:
-            self.abort()
-        self._on_replies(self, replies)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.lost.done():
-            self.lost.set_result(None)
-
-    def pause_writing(self) -> None:
-        self.writable = False
-
-    def resume_writing(self) -> None:
-        self.writable = True
-        self._on_replies(self, [])
-
-    def abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
-
-
-def _refused(text: str) -> CommandRefused:
-    return CommandRefused(text.partition(" ")[0])
 
 
 class Outbox:
@@ -128,7 +78,7 @@ class Outbox:
         self._in_flight: deque[_Command] = deque()
         self._put_back: list[_Command] = []
         self._bytes = 0
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._greeted = False
         self._flush_planned = False
         self._sweep: asyncio.TimerHandle | None = None
@@ -195,7 +145,7 @@ class Outbox:
             metrics.FAILURES.labels("overloaded").inc()
             raise BusOverloaded
         loop = asyncio.get_running_loop()
-        packed = _pack(command)
+        packed = pack(command)
         future: asyncio.Future[Any] = loop.create_future()
         self._bytes += len(packed)
         self._waiting.append(_Command(packed, future, loop.time() + PATIENCE_S, resend, convert))
@@ -221,13 +171,12 @@ class Outbox:
                 self._in_flight.append(command)
         self._waiting.clear()
         if batch:
-            assert connection.transport is not None
-            connection.transport.write(b"".join(batch))
+            connection.write(b"".join(batch))
             metrics.BATCH_SIZE.observe(len(batch))
         metrics.OUTBOX_DEPTH.set(len(self._in_flight))
         self._check_idle()
 
-    def _take_replies(self, connection: _Connection, replies: list[Any]) -> None:
+    def _take_replies(self, connection: Connection, replies: list[Any]) -> None:
         if connection is not self._connection:
             return
         for reply in replies:
@@ -286,10 +235,10 @@ class Outbox:
         if self.depth:
             self._sweep = loop.call_later(SWEEP_S, self._sweep_old)
 
-    async def _connect(self) -> _Connection:
-        transport = await self._topology.connect(lambda: _Connection(self._take_replies))
+    async def _connect(self) -> Connection:
+        transport = await self._topology.connect(lambda: Connection(self._take_replies))
         connection = transport.get_protocol()
-        assert isinstance(connection, _Connection)
+        assert isinstance(connection, Connection)
         self._connection = connection
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -304,7 +253,7 @@ class Outbox:
             raise
         return connection
 
-    async def _greet(self, connection: _Connection) -> None:
+    async def _greet(self, connection: Connection) -> None:
         """Authenticate, choose the database, and learn whether this is the same server process as before."""
         loop = asyncio.get_running_loop()
         greeting = [*self._topology.greeting(), ("PING",), ("INFO", "server")]
@@ -313,8 +262,7 @@ class Outbox:
             for _ in greeting
         ]
         self._in_flight.extend(commands)
-        assert connection.transport is not None
-        connection.transport.write(b"".join(_pack(command) for command in greeting))
+        connection.write(b"".join(pack(command) for command in greeting))
         gathered = asyncio.gather(*(command.future for command in commands), return_exceptions=True)
         await asyncio.wait((gathered, connection.lost), return_when=asyncio.FIRST_COMPLETED)
         if not gathered.done():
@@ -341,7 +289,7 @@ class Outbox:
                 return before is not None and before != value
         return False
 
-    async def _stay_connected(self, connection: _Connection) -> None:
+    async def _stay_connected(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
