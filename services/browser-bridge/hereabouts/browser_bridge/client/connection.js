@@ -12,6 +12,7 @@
  * @typedef {object} StateEvent  detail of the event `state`
  * @property {ConnectionState} state
  * @property {string} [problem]  what went wrong, for a person
+ * @property {boolean} [refused]  the token is not accepted: trying again with it is of no use
  * @property {number} [retryInMs]
  *
  * @typedef {string | (() => string | Promise<string>)} TokenSource
@@ -213,10 +214,10 @@ export class Connection extends EventTarget {
       if (error instanceof BridgeError && this.#state === "open") {
         // Known, but not for this session: trying again with the same token would end the same.
         this.#pingLater();
-        this.#enter({ state: "open", problem: error.message });
+        this.#enter({ state: "open", problem: error.message, refused: true });
       } else if (error instanceof BridgeError) {
         this.#end();
-        this.#enter({ state: "closed", problem: error.message || TOKEN_REFUSED });
+        this.#enter({ state: "closed", problem: error.message || TOKEN_REFUSED, refused: true });
       } else {
         this.#drop(Close.SILENT);
       }
@@ -281,8 +282,9 @@ export class Connection extends EventTarget {
   #lost(code) {
     this.#forget();
     if (code === Close.TOKEN_REFUSED || code === Close.NO_HELLO) {
+      const refused = code === Close.TOKEN_REFUSED;
       this.#end();
-      this.#enter({ state: "closed", problem: code === Close.TOKEN_REFUSED ? TOKEN_REFUSED : BRIDGE_SILENT });
+      this.#enter({ state: "closed", problem: refused ? TOKEN_REFUSED : BRIDGE_SILENT, refused });
       return;
     }
     if (code === Close.POLICY) this.#refusals += 1;
