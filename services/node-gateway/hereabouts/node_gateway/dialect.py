@@ -234,8 +234,9 @@ class NodeDialect:
         place = connection.registration(wall_ms)
         return [
             Authenticated(MAX_NODE_FRAME_BYTES, MAX_NODE_BUFFERED_BYTES),
-            response(request.id, hello),
+            # Before hello-ok, which then waits for the directory: who was let in can be found.
             *([place] if place is not None else []),
+            response(request.id, hello),
         ]
 
     def _refuse(self, request: Request, refusal: Refusal) -> list[Action]:
