@@ -94,7 +94,7 @@ class GatewayLink:
         while True:
             self._report(Phase.CONNECTING)
             refused = await self._once()
-            if refused is not None and is_final(refused) and not self._forget_device_token(refused):
+            if refused is not None and not self._forget_device_token(refused) and is_final(refused):
                 raise GatewayRefused(f"the gateway refused this node: {refused.detail_code} ({refused.message[:200]})")
             delay_ms = self._backoff.next_ms(refused)
             if refused is not None and is_pairing(refused):
@@ -229,5 +229,6 @@ class _Session:
             actions = self._protocol.fail(invoke.id, wire.ErrorCode.UNAVAILABLE.value, "the command failed")
         try:
             await self._perform(actions)
+            log.debug("%s answered", invoke.command)
         except ConnectionClosed:
-            pass
+            log.debug("%s not answered: the connection is gone", invoke.command)
