@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.cdp import Browser, Screen, Tab, click_until
+from tests.support.leaks import SENTINELS
 from tests.support.system import Session
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
-LATITUDE, LONGITUDE, ACCURACY = 47.070714, 15.439504, 35
+LATITUDE, LONGITUDE = SENTINELS[0]
+ACCURACY = 35
 NEVER_ASKED = "window.__asked === 0"
 COUNT_REQUESTS = """
     window.__asked = 0;
