@@ -122,6 +122,15 @@ class JournalEntry(Model):
     trace_id: str | None = None
     purpose: str | None = None
     marks: list[Mark] = Field(default=[], description="the call's spans, in the `settled` entry")
+    earlier: list["JournalEntry"] = Field(
+        default=[], description="in the `settled` entry: the edges' lines that came with their results, so that one write holds all"
+    )
+
+
+def in_order(entries: "list[JournalEntry]") -> "list[JournalEntry]":
+    """A call's lines with those that a `settled` entry carries unfolded, by their times."""
+    lines = [line for entry in entries for line in (*entry.earlier, entry.model_copy(update={"earlier": []}))]
+    return sorted(lines, key=lambda line: (line.at_ms, line.kind is JournalKind.SETTLED))
 
 
 def accuracy_bucket(accuracy_m: float) -> Literal["≤25 m", "≤100 m", "≤3 km", ">3 km"]:
@@ -146,4 +155,5 @@ __all__ = [
     "Kind",
     "Progress",
     "accuracy_bucket",
+    "in_order",
 ]

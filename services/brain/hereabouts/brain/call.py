@@ -4,7 +4,7 @@
                       └───────── all refused, time up, cancelled, bus lost ─────────────────────▶ SETTLED
 
 All times are milliseconds of one monotonic clock, as floats; `wall_ms` turns them into wall-clock times for the journal.
-A call settles exactly once. A result counts once, and only from the connection, client, edge and epoch that was asked.
+A call settles exactly once. A result counts once, and only from the client, edge and epoch that was asked.
 """
 
 from collections.abc import Iterable
@@ -177,13 +177,20 @@ class Call:
                 actions += self._ask(now, client, may_prompt=False)
         return actions + self._advance(now)
 
+    def start_without_bus(self, now: float) -> list[Action]:
+        """Who could be asked cannot be read: an honest end at once."""
+        if self.state is not CallState.NEW:
+            raise ImpossibleTransition(f"start in {self.state}")
+        self.state = CallState.ASKING
+        return self._settle(now, Refusal(_NOBODY, Reason.BUS_LOST))
+
     def result(self, now: float, result: ClientResult, *, edge: str | None = None) -> list[Action]:
         """A client (or its edge's guard) answered. `edge`: the instance that sent it, when it says so."""
         self._must_have_started("result")
         if self.state is CallState.SETTLED:
             return [Ignored("late")]
-        ask = self.asks.get(result.connection)
-        if ask is None or not _owns(ask.client, result, edge):
+        ask = self._asked(result.connection, result.client_id)
+        if ask is None or ask.client.epoch != result.epoch or edge not in (None, ask.client.edge):
             return [Ignored("stranger")]
         if ask.state is not AskState.OPEN:
             return [Ignored("repeated")]
@@ -209,13 +216,8 @@ class Call:
     def progress(self, now: float, progress: Progress) -> list[Action]:
         """A client said what it is doing. From anyone not asked, or after the end, it means nothing."""
         self._must_have_started("progress")
-        ask = self.asks.get(progress.connection)
-        if (
-            self.state is CallState.SETTLED
-            or ask is None
-            or ask.state is not AskState.OPEN
-            or ask.client.client_id != progress.client_id
-        ):
+        ask = self._asked(progress.connection, progress.client_id)
+        if self.state is CallState.SETTLED or ask is None or ask.state is not AskState.OPEN:
             return []
         ask.reported = progress.state
         return self._advance(now)
@@ -238,7 +240,9 @@ class Call:
             self._lose(ask, Reason.BUS_LOST)
         return self._settle_with_what_is_known(now, last_word=Reason.BUS_LOST)
 
-    def send_failed(self, now: float, connection: str, *, maybe_sent: bool) -> list[Action]:
+    def send_failed(
+        self, now: float, connection: str, *, maybe_sent: bool, reason: Reason = Reason.BUS_LOST
+    ) -> list[Action]:
         """An ask could not be put on the bus. `maybe_sent`: it may have arrived all the same."""
         self._must_have_started("send_failed")
         ask = self.asks.get(connection)
@@ -246,7 +250,7 @@ class Call:
             raise ImpossibleTransition("send_failed for an ask that was never made")
         if self.state is CallState.SETTLED or ask.state is not AskState.OPEN:
             return []
-        self._lose(ask, Reason.BUS_LOST, state=AskState.LOST if maybe_sent else AskState.UNSENT)
+        self._lose(ask, reason, state=AskState.LOST if maybe_sent else AskState.UNSENT)
         return self._advance(now)
 
     def tick(self, now: float) -> list[Action]:
@@ -373,6 +377,14 @@ class Call:
 
     # --- small helpers ----------------------------------------------------------------------------------------------
 
+    def _asked(self, connection: str, client_id: str) -> Ask | None:
+        """The ask of this client. Its connection may have changed since: the edge lets a new socket answer only with
+        the secret of the old one, and says which edge and epoch it is itself."""
+        ask = self.asks.get(connection)
+        if ask is None:
+            ask = next((a for a in self.asks.values() if a.client.client_id == client_id), None)
+        return ask if ask is not None and ask.client.client_id == client_id else None
+
     def _ask(self, now: float, client: ClientRecord, *, may_prompt: bool) -> list[Action]:
         self.asks[client.connection] = Ask(client, may_prompt, now)
         budget_ms = max(1, int(self.request.deadline_ms - now))
@@ -418,13 +430,6 @@ class Call:
     def open_edges(self) -> set[str]:
         """The edges that still hold an open ask of this call."""
         return {ask.client.edge for ask in self._open()}
-
-
-def _owns(client: ClientRecord, result: ClientResult, edge: str | None) -> bool:
-    """Whether a result comes from exactly the client, edge and epoch that was asked."""
-    return (
-        client.client_id == result.client_id and client.epoch == result.epoch and (edge is None or edge == client.edge)
-    )
 
 
 _NOBODY = ClientRecord(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hereabouts.schemas.errors import AmbiguousClient
 from hereabouts.schemas.records import ClientRecord
-from hereabouts.schemas.tools import LOCATION_GET, NODE_LOCATION_COMMAND
+from hereabouts.schemas.tools import LOCATION_GET
 
 BEST = "best"
 ALL = "all"
@@ -38,18 +38,8 @@ class Plan:
 
 
 def offers(client: ClientRecord, tool: str) -> bool:
-    """Whether a client registered the tool; a node's `location.get` is `location_get` under its own name."""
-    return offered_name(client, tool) is not None
-
-
-def offered_name(client: ClientRecord, tool: str) -> str | None:
-    """The name under which a client registered the tool, or None."""
-    names = {t.name for t in client.tools}
-    if tool in names:
-        return tool
-    if tool == LOCATION_GET and client.kind == "node" and NODE_LOCATION_COMMAND in names:
-        return NODE_LOCATION_COMMAND
-    return None
+    """Whether a client registered the tool."""
+    return any(t.name == tool for t in client.tools)
 
 
 def preference(client: ClientRecord) -> tuple[int, int, int, int, int, str]:

@@ -1,0 +1,83 @@
+"""Wires the brain together and gives it a life."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from hereabouts.bus.port import Bus
+from hereabouts.bus.redis_bus import RedisBus
+from hereabouts.bus.sealing import Sealer
+from hereabouts.bus.server import bus_url
+from hereabouts.runtime import logs
+from hereabouts.runtime.health import health_routes
+from hereabouts.runtime.keyring import KeyRing, load_keyring
+from hereabouts.runtime.serving import serve
+from hereabouts.runtime.spans import SpanExport
+from hereabouts.runtime.tokens import Tokens
+from hereabouts.schemas.records import Role
+
+from . import failures, openapi
+from .auth import Callers
+from .calls import Calls
+from .routes import Api
+from .sessions import Sessions
+from .settings import BrainSettings
+
+VERSION = "0.1.0"
+
+
+class Brain:
+    """One brain process: its calls, and the ASGI app in front of them."""
+
+    def __init__(self, bus: Bus, settings: BrainSettings, keyring: KeyRing, spans: SpanExport) -> None:
+        self.bus = bus
+        self.calls = Calls(bus, spans)
+        tokens = Tokens(keyring)
+        api = Api(bus, Callers(bus, tokens), Sessions(bus, tokens, settings.browser_url), self.calls)
+        self.app = FastAPI(
+            title="Hereabouts",
+            version=VERSION,
+            description="Ask where the user is; their own browser tab or device answers, with consent, in time.",
+            lifespan=self._lifespan,
+            redirect_slashes=False,
+            docs_url=None,
+            redoc_url=None,
+        )
+        failures.install(self.app)
+        # First, so that the hot path is the first that is matched.
+        self.app.router.routes.insert(0, api.invocation_route())
+        self.app.include_router(api.router())
+        self.app.router.routes.extend(health_routes("brain", {"bus": bus.problem, "calls": self.calls.problem}))
+        self.app.openapi = lambda: openapi.document(self.app)  # type: ignore[method-assign]
+
+    @asynccontextmanager
+    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        await self.bus.start(self.calls.on_messages, on_lost=self.calls.on_lost)
+        try:
+            yield
+        finally:
+            await self.bus.stop()
+
+    async def drain(self) -> None:
+        """Take no new calls and wait until every accepted one has its answer."""
+        await self.calls.drain()
+
+
+def run() -> None:
+    """The whole process, as the environment says.
+
+    Raises:
+        SystemExit: always, see `hereabouts.runtime.serving.serve`.
+    """
+    settings = BrainSettings()
+    logs.configure(settings, settings.service)
+    keyring = load_keyring(settings)
+    url = bus_url(settings.redis_url, settings.data_dir)
+    bus = RedisBus(url, Role.BRAIN, Sealer(keyring.sealing_keys, keyring.sealing_key_id))
+    spans = SpanExport.from_settings(settings)
+    brain = Brain(bus, settings, keyring, spans)
+    try:
+        serve(brain.app, settings, drain=brain.drain)
+    finally:
+        spans.close()
