@@ -8,6 +8,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hereabouts.bus.port import Bus
+from hereabouts.bus.redis_bus import RedisBus
+from hereabouts.bus.sealing import Sealer
+from hereabouts.bus.server import bus_url
 from hereabouts.runtime import logs
 from hereabouts.runtime.health import health_routes
 from hereabouts.runtime.keyring import KeyRing, load_keyring
@@ -92,11 +95,10 @@ def serve_edge(settings: ServiceSettings, build: Callable[[Bus, KeyRing], EdgeSe
     Raises:
         SystemExit: always, see `serve`.
     """
-    from hereabouts.bus.redis_bus import RedisBus
-
     logs.configure(settings, settings.service)
     keyring = load_keyring(settings)
-    bus = RedisBus.from_settings(settings, Role.EDGE, keyring)
+    url = bus_url(settings.redis_url, settings.data_dir)
+    bus = RedisBus(url, Role.EDGE, Sealer(keyring.sealing_keys, keyring.sealing_key_id))
     spans = SpanExport.from_settings(settings)
     edge = Edge(bus, build(bus, keyring), spans)
     try:

@@ -28,10 +28,7 @@ from .effects import Deliver, Effect, Late, Replace, Result, Told, Withdraw
 from .open_ask import AskRequest, OpenAsk, ReplyTo
 from .registration import Registrar
 from .service import EdgeService
-from .story import Clocks, edge_marks, hop_mark, journal_lines, line
-
-INBOX_TEMPLATE = "edge:{instance}"
-"""The inbox's name in spans: low in cardinality."""
+from .story import Clocks, ask_marks, journal_lines, line
 
 DRAIN_MS = CLIENT_BUDGET_MS + 500
 """How long a drain lets open asks end by themselves: a person's budget. Longer waits are answered `not_ready`."""
@@ -197,14 +194,7 @@ class Edge:
             left_ms=0 if expired else ask.budget_ms - queued_ms,
             may_prompt=ask.may_prompt,
             span=parent.child(),
-            parent_id=new_span_id(),
-            reply_to=ReplyTo(
-                message.reply_to,
-                parent,
-                ask.sent_at_ns,
-                message.queued_at_ms if message.entry_id else 0,
-                received_at_ns,
-            ),
+            reply_to=ReplyTo(message, parent, ask.sent_at_ns, received_at_ns),
             wait=ask.wait,
             wait_ms=ask.wait_ms,
             purpose=ask.purpose,
@@ -242,7 +232,7 @@ class Edge:
                     metrics.RECONNECTS.inc()
                     self.registrar.remove(name)
                     if (connection := self._connections.get(name)) is not None:
-                        connection.close(1008, "replaced by a newer socket", "replaced")
+                        connection.close(1000, "replaced by a newer socket", "replaced")
         metrics.OPEN_ASKS.set(len(self.asks))
         self._changed.set()
         self._arm()
@@ -252,14 +242,9 @@ class Edge:
         clocks = self._clocks()
         if effect.by_guard:
             metrics.GUARD_ANSWERS.labels(str(outcome.reason)).inc()
-        marks = edge_marks(ask, outcome, effect.by_guard, self.service.name, self.service.client, clocks)
         lines = journal_lines(ask, outcome, self.service.name, clocks)
         slot = self.asks.slot(ask.owner) if ask.owner else None
         for reply in effect.replies:
-            same_trace = reply.parent.trace_id == ask.request.span.trace_id
-            hop = hop_mark(
-                reply, ask.request.parent_id, INBOX_TEMPLATE, self.service.name, clocks.wall_ns(ask.arrived_ms)
-            )
             result = ClientResult(
                 connection=slot.connection if slot else ask.request.connection,
                 client_id=ask.request.client_id,
@@ -273,7 +258,7 @@ class Edge:
                 by_guard=effect.by_guard,
                 during_call=outcome.during_call,
                 received_at_ms=clocks.redis_ms(ask.answered_ms if ask.answered_ms is not None else now_ms()),
-                marks=[hop, *marks] if same_trace else [],
+                marks=ask_marks(ask, reply, outcome, effect.by_guard, self.service, self.bus.inbox, clocks),
                 journal=lines,
             )
             self._send(Kind.RESULT, ask, reply, result.model_dump_json(exclude_defaults=True).encode())
@@ -325,7 +310,7 @@ class Edge:
             tenant=ask.request.tenant,
             body=body,
             reply_to=self.bus.inbox,
-            traceparent=reply.parent.traceparent,
+            traceparent=ask.request.span.traceparent,
         )
         try:
             self.bus.send(reply.inbox, message)

@@ -6,6 +6,7 @@ Pure: times are milliseconds of one monotonic clock, passed in.
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hereabouts.bus.port import Message
 from hereabouts.schemas.bus_messages import ClientState
 from hereabouts.schemas.limits import GUARD_MARGIN_MS, TRANSPORT_MARGIN_MS
 from hereabouts.schemas.marks import TraceContext
@@ -22,13 +23,18 @@ WAITS_FOR_PERSON = frozenset({ClientState.PROMPT_OPEN, ClientState.WAITING_FOR_U
 
 @dataclass(frozen=True, slots=True)
 class ReplyTo:
-    """A brain that waits for the answer of an ask, and the trace context its own message carried."""
+    """A brain that waits for the answer of an ask, and how its message came here."""
 
-    inbox: str
+    message: Message
     parent: TraceContext
+    """The trace context that the message carried."""
     sent_at_ns: int
-    queued_at_ms: int
     received_at_ns: int
+
+    @property
+    def inbox(self) -> str:
+        """Where the answer goes."""
+        return self.message.reply_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +52,6 @@ class AskRequest:
     may_prompt: bool
     span: TraceContext
     """The edge's own span for this ask: the client's work stands under it."""
-    parent_id: str
-    """The span of taking the ask off the stream, above it."""
     reply_to: ReplyTo
     wait: Literal["no", "user"] = "no"
     wait_ms: int = 0

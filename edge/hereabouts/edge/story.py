@@ -7,12 +7,14 @@ account for is split evenly between the two directions.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hereabouts.bus.marks import hop_marks
 from hereabouts.schemas.bus_messages import JournalEntry, JournalKind, accuracy_bucket
 from hereabouts.schemas.ids import new_span_id
 from hereabouts.schemas.marks import Mark, Service, SpanKind
 
 from .dialect import ClientPhase, Outcome
 from .open_ask import OpenAsk, ReplyTo
+from .service import EdgeService
 
 MAX_PHASES = 8
 """Phases of one answer: the dialects know five names."""
@@ -34,10 +36,40 @@ class Clocks:
         return int(at_ms + self.redis_minus_monotonic_ms)
 
 
-def edge_marks(
-    ask: OpenAsk, outcome: Outcome, by_guard: bool, service: Service, client_service: Service, clocks: Clocks
+def ask_marks(
+    ask: OpenAsk,
+    reply: ReplyTo,
+    outcome: Outcome,
+    by_guard: bool,
+    service: EdgeService,
+    inbox: str,
+    clocks: Clocks,
 ) -> list[Mark]:
-    """The span from frame out to frame in, and the client's phases under it."""
+    """The ask's way over the stream, the span from frame out to frame in, and the client's phases under it.
+
+    A brain that joined another's ask under another trace gets its own hop only: spans do not stand in two traces.
+    """
+    send, process = hop_marks(
+        reply.message,
+        reply.sent_at_ns,
+        reply.received_at_ns,
+        sender=Service.BRAIN,
+        receiver=service.name,
+        destination=inbox,
+        parent_id=reply.parent.span_id,
+        handled_at_ns=clocks.wall_ns(ask.delivered_ms if ask.delivered_ms is not None else ask.arrived_ms),
+    )
+    if reply.parent.trace_id != ask.request.span.trace_id:
+        return [send, process]
+    edge = _edge_mark(ask, outcome, by_guard, service.name, process.span_id, clocks)
+    if by_guard:
+        return [send, process, edge]
+    return [send, process, edge, *_phases(outcome.phases, edge, service.client)]
+
+
+def _edge_mark(
+    ask: OpenAsk, outcome: Outcome, by_guard: bool, service: Service, parent_id: str, clocks: Clocks
+) -> Mark:
     request = ask.request
     end_ms = ask.answered_ms if ask.answered_ms is not None else ask.arrived_ms
     start_ms = ask.delivered_ms if ask.delivered_ms is not None else ask.arrived_ms
@@ -58,9 +90,9 @@ def edge_marks(
         attributes["hereabouts.node_code"] = outcome.node_code
     if ask.state is not None:
         attributes["hereabouts.client.state"] = ask.state.value
-    edge = Mark(
+    return Mark(
         span_id=request.span.span_id,
-        parent_id=request.parent_id,
+        parent_id=parent_id,
         name=f"ask {ask.kind}",
         service=service,
         kind=SpanKind.CLIENT,
@@ -68,9 +100,6 @@ def edge_marks(
         end_ns=clocks.wall_ns(end_ms),
         attributes=attributes,
     )
-    if by_guard:
-        return [edge]
-    return [edge, *_phases(outcome.phases, edge, client_service)]
 
 
 def _phases(phases: Sequence[ClientPhase], edge: Mark, client_service: Service) -> list[Mark]:
@@ -158,22 +187,4 @@ def line(kind: JournalKind, ask: OpenAsk, role: Service, at_ms: int, **fields: o
             "trace_id": ask.request.span.trace_id,
             **fields,
         }
-    )
-
-
-def hop_mark(reply: ReplyTo, span_id: str, inbox_template: str, service: Service, end_ns: int) -> Mark:
-    """The consumer's side of the stream hop: from the brain's write until the ask was taken up here."""
-    return Mark(
-        span_id=span_id,
-        parent_id=reply.parent.span_id,
-        name=f"process {inbox_template}",
-        service=service,
-        kind=SpanKind.CONSUMER,
-        start_ns=min(reply.received_at_ns, end_ns),
-        end_ns=end_ns,
-        attributes={
-            "messaging.system": "redis",
-            "messaging.operation.type": "process",
-            "messaging.destination.template": inbox_template,
-        },
     )
