@@ -45,6 +45,7 @@ class Socket {
   }
 
   close(code) {
+    assert.ok(code === 1000 || (code >= 3000 && code <= 4999), "browsers refuse other codes");
     this.readyState = 3;
     this.closedWith = code;
   }
@@ -133,6 +134,16 @@ describe("the opening", () => {
     await opened(sockets[0]);
     assert.equal(connection.state, "open");
     assert.equal(states.at(-1).problem, "no token covers this session");
+  });
+
+  it("a bridge that cannot look the session up just now is tried again later", async () => {
+    const passing = { errorCode: 503, errorMessage: "try again later" };
+    const { connection, sockets, states } = scene({ ...WELCOMING, "session-bind": passing });
+    connection.start();
+    await opened(sockets[0]);
+    assert.equal(sockets[0].closedWith, 4900);
+    assert.equal(states.at(-1).state, "connecting");
+    assert.ok(states.at(-1).retryInMs >= 5_000);
   });
 
   it("a socket that opens and stays silent is dropped and tried again", async () => {

@@ -85,6 +85,15 @@ describe("permission granted", () => {
     assert.deepEqual(browser.requests[0].options, { enableHighAccuracy: true, maximumAge: 30_000 });
   });
 
+  for (const params of [{ desired_accuracy: "constructor", max_age_ms: "old" }, { desired_accuracy: -1, max_age_ms: -1 }]) {
+    it(`takes ${JSON.stringify(params)} as no wish`, async () => {
+      const { browser, ask } = scene();
+      ask({ params });
+      await settle();
+      assert.deepEqual(browser.requests[0].options, { enableHighAccuracy: false, maximumAge: 0 });
+    });
+  }
+
   it("is PENDING acquiring when its own timer comes first, having said so", async () => {
     const { clock, ask } = scene();
     const call = ask();
@@ -531,6 +540,21 @@ describe("timings and ages", () => {
         { name: "answered", startMs: 3_500, endMs: 3_500 },
       ],
     });
+  });
+
+  it("are as many as the bridge takes, however often the tab is hidden", async () => {
+    const { browser, clock, ask } = scene();
+    const call = ask();
+    await settle();
+    for (let i = 0; i < 40; i++) {
+      await clock.advance(10);
+      browser.setHidden(i % 2 === 0);
+    }
+    browser.requests[0].found(position(clock));
+    await call.done;
+    assert.equal(call.timings.phases.length, 16);
+    assert.deepEqual(call.timings.phases.at(-1), { name: "answered", startMs: 400, endMs: 400 });
+    assert.equal(call.timings.phases.at(-2).endMs, 400);
   });
 
   it("a position held back by a lost socket has aged when it leaves", async () => {

@@ -198,6 +198,40 @@ describe("a socket that is cut", () => {
   });
 });
 
+describe("what a new socket is told", () => {
+  it("how far an open call is", async () => {
+    const { tools } = box((_, ask) => {
+      ask.progress("waiting_for_user", "Allow it");
+      ask.progress("prompt_open");
+      return new Promise(() => {});
+    });
+    tools.invoke(invoke());
+    tools.close();
+    const next = channel();
+    tools.open(next);
+    assert.deepEqual(next.sent, [["client-tool-progress", { correlationId: "c1", state: "prompt_open" }]]);
+  });
+
+  it("a decision that fell while there was none", async () => {
+    let late;
+    const { tools, wire } = box((_, ask) => {
+      late = ask.late;
+      return { status: "PENDING" };
+    });
+    tools.invoke(invoke());
+    await settle();
+    tools.close();
+    late("GRANTED");
+    const next = channel();
+    tools.open(next);
+    const again = channel();
+    tools.open(again);
+    assert.equal(wire.sent.length, 1);
+    assert.deepEqual(next.sent, [["client-tool-late-result", { correlationId: "c1", status: "GRANTED" }]]);
+    assert.deepEqual(again.sent, []);
+  });
+});
+
 describe("progress, late results, cancel", () => {
   it("progress and late results are notifications", async () => {
     const { tools, wire, steps } = box((_, ask) => {

@@ -187,7 +187,7 @@ export class Connection extends EventTarget {
     }
     this.#socket = socket;
     this.#openedAt = performance.now();
-    this.#timer = setTimeout(() => this.#drop(Close.SILENT), OPENING_MS);
+    this.#timer = setTimeout(() => this.#drop(Close.GIVEN_UP), OPENING_MS);
     const current = () => this.#socket === socket;
     socket.onopen = () => void this.#introduce(current);
     socket.onmessage = (event) => current() && this.#receive(event.data);
@@ -211,7 +211,9 @@ export class Connection extends EventTarget {
       this.#enter({ state: "live" });
     } catch (error) {
       if (!current()) return; // the close says more
-      if (error instanceof BridgeError && this.#state === "open") {
+      if (error instanceof BridgeError && error.isPassing) {
+        this.#drop(Close.TRY_LATER);
+      } else if (error instanceof BridgeError && this.#state === "open") {
         // Known, but not for this session: trying again with the same token would end the same.
         this.#pingLater();
         this.#enter({ state: "open", problem: error.message, refused: true });
@@ -219,7 +221,7 @@ export class Connection extends EventTarget {
         this.#end();
         this.#enter({ state: "closed", problem: error.message || TOKEN_REFUSED, refused: true });
       } else {
-        this.#drop(Close.SILENT);
+        this.#drop(Close.GIVEN_UP);
       }
     }
   }
@@ -254,7 +256,7 @@ export class Connection extends EventTarget {
   #ping() {
     this.#send({ type: "ping", data: { t: Date.now() } });
     clearTimeout(this.#pongTimer);
-    this.#pongTimer = setTimeout(() => this.#drop(Close.SILENT), PONG_MS);
+    this.#pongTimer = setTimeout(() => this.#drop(Close.GIVEN_UP), PONG_MS);
     this.#pingLater();
   }
 
@@ -272,9 +274,13 @@ export class Connection extends EventTarget {
     this.#enter({ state: "connecting" });
   }
 
-  /** @param {number} code */
+  /**
+   * Give the socket up.
+   *
+   * @param {number} code  as if it had been closed with this
+   */
   #drop(code) {
-    this.#forget(code);
+    this.#forget(Close.GIVEN_UP);
     this.#lost(code);
   }
 

@@ -8,11 +8,7 @@
  * @typedef {import("./protocol.js").ProgressState} ProgressState
  * @typedef {import("./tools.js").Ask} Ask
  * @typedef {import("./tools.js").Timings} Timings
- *
- * @typedef {object} Wish  what the ask wants of a fix
- * @property {number} accuracyM
- * @property {number | undefined} maxAgeMs  undefined: the ask did not say
- * @property {boolean} highAccuracy
+ * @typedef {import("./wish.js").Wish} Wish
  */
 import { Budget } from "./budget.js";
 
@@ -21,6 +17,9 @@ import { Budget } from "./budget.js";
  * of life still has it in time.
  */
 const ACQUIRING_REPORT_MS = 250;
+
+/** The bridge takes 16 phases: a tab that is shown and hidden without end stays in its last but one. */
+const MAX_PHASES = 16;
 
 const PHASES = /** @type {const} */ ({
   prompt_open: "prompt_open",
@@ -137,6 +136,7 @@ export class LocationCall {
    * @param {number} now
    */
   #enter(name, now) {
+    if (name !== "answered" && name !== "" && this.#phases.length >= MAX_PHASES - 2) return;
     const at = Math.round((now - this.startedAt) * 10) / 10;
     this.#phases.push({ name: this.#phase, startMs: this.#phaseStart, endMs: at });
     this.#phase = name;

@@ -9,7 +9,7 @@
  * @typedef {import("./answers.js").Fix} Fix
  * @typedef {import("./answers.js").LocationAnswer} LocationAnswer
  * @typedef {import("./browser.js").Browser} Browser
- * @typedef {import("./location-call.js").Wish} Wish
+ * @typedef {import("./wish.js").Wish} Wish
  * @typedef {import("./protocol.js").Permission} Permission
  * @typedef {import("./tools.js").Ask} Ask
  * @typedef {import("./tools.js").Tool} Tool
@@ -26,6 +26,7 @@
  */
 import { ageMs, declined, granted, pending, readFix, unavailable } from "./answers.js";
 import { LocationCall } from "./location-call.js";
+import { LOCATION_GET, isExactEnough, readWish } from "./wish.js";
 
 /** An agent's loop must not stand still for longer than this. */
 const CAP_MS = 5_000;
@@ -36,41 +37,8 @@ const CAP_MS = 5_000;
  */
 const LATE_OUTCOME_MS = 15_000;
 
-const WANTED_ACCURACY_M = /** @type {const} */ ({ coarse: 3_000, balanced: 100, precise: 25 });
-
-/** Networks and Wi-Fi reach this; below it the device needs its satellite receiver. */
-const HIGH_ACCURACY_BELOW_M = 100;
-
 const CODE_DENIED = 1;
 const CODE_TIMEOUT = 3;
-
-const DESCRIPTION =
-  "Get the user's current location from their own browser or device. Call it only when the answer needs the place and " +
-  "the user expects it. The user decides: the result's `status` is GRANTED (with latitude, longitude and accuracy), " +
-  "DECLINED, PENDING or UNAVAILABLE. DECLINED and UNAVAILABLE: do not retry. PENDING: you may call again after a short " +
-  "wait, or go on without the location. `accuracy` is a radius in metres, not a point: do not report more precision.";
-
-const PARAMS_SCHEMA = {
-  type: "object",
-  additionalProperties: false,
-  properties: {
-    desired_accuracy: {
-      anyOf: [
-        { enum: ["coarse", "balanced", "precise"] },
-        { type: "number", exclusiveMinimum: 0, maximum: 1_000_000 },
-      ],
-      description:
-        "how exact the position should be: coarse (3,000 m), balanced (100 m), precise (25 m), or metres. A wish, not a gate",
-    },
-    max_age_ms: {
-      type: "integer",
-      minimum: 0,
-      maximum: 86_400_000,
-      default: 0,
-      description: "how old the position may be, in milliseconds",
-    },
-  },
-};
 
 /** @implements {Tool} */
 export class LocationTool {
@@ -102,7 +70,7 @@ export class LocationTool {
     this.#choices = choices;
     this.#prompt = prompt;
     this.#capMs = capMs;
-    this.spec = { name: "location_get", description: DESCRIPTION, paramsSchema: PARAMS_SCHEMA };
+    this.spec = LOCATION_GET;
     this.#stopWatching = browser.watch((change, permission) => {
       if (change === "visibility") this.#onVisibility();
       if (change === "permission" && permission) this.#onPermission(permission);
@@ -357,17 +325,6 @@ export class LocationTool {
 }
 
 /**
- * Accuracy is a wish, not a gate: a fix also will do when a request of this call's own would ask for no more.
- *
- * @param {Fix} fix
- * @param {Wish} requested
- * @param {Wish} wanted
- */
-function isExactEnough(fix, requested, wanted) {
-  return fix.accuracy <= wanted.accuracyM || requested.highAccuracy || !wanted.highAccuracy;
-}
-
-/**
  * @param {Permission} permission  as asked after code 1
  */
 function refusalIn(permission) {
@@ -375,19 +332,4 @@ function refusalIn(permission) {
   // A grant and a refusal at once: a frame or a header forbids it, where the browser cannot be asked about that.
   if (permission === "granted") return unavailable("permissions_policy");
   return declined("denied");
-}
-
-/**
- * @param {Record<string, any>} params
- * @param {import("./protocol.js").Precision} precision
- * @returns {Wish}
- */
-function readWish({ desired_accuracy: desired, max_age_ms: maxAge }, precision) {
-  const named = WANTED_ACCURACY_M[/** @type {keyof typeof WANTED_ACCURACY_M} */ (desired)];
-  const accuracyM = named ?? (typeof desired === "number" && desired > 0 ? desired : WANTED_ACCURACY_M.balanced);
-  return {
-    accuracyM,
-    maxAgeMs: typeof maxAge === "number" && maxAge >= 0 ? maxAge : undefined,
-    highAccuracy: precision === "precise" && accuracyM < HIGH_ACCURACY_BELOW_M,
-  };
 }

@@ -34,6 +34,9 @@
 /** The bridge closes a socket with 1009 beyond 64 KiB; a result leaves room for its envelope and timings. */
 export const MAX_RESULT_BYTES = 48 * 1024;
 
+/** What an invoke that names no budget gets: as long as `location_get` has. */
+const DEFAULT_BUDGET_MS = 5_000;
+
 /** How long an answer is remembered for a duplicate ask: the bus keeps the sealed answer as long. */
 export const RESULT_MEMORY_MS = 60_000;
 
@@ -46,8 +49,8 @@ export const Close = Object.freeze({
   TRY_LATER: 1013,
   NO_HELLO: 4001,
   TOKEN_REFUSED: 4003,
-  /** Ours, when the bridge has not answered; a page may only send 1000 and 3000 to 4999. */
-  SILENT: 4900,
+  /** Ours: the bridge does not answer as it should. A page may only send 1000 and 3000 to 4999. */
+  GIVEN_UP: 4900,
 });
 
 /** An error that the bridge answered a request with. */
@@ -60,6 +63,11 @@ export class BridgeError extends Error {
     super(message);
     this.name = "BridgeError";
     this.code = code;
+  }
+
+  /** Whether it may be gone at the next try. */
+  get isPassing() {
+    return Number(this.code) >= 500;
   }
 }
 
@@ -100,7 +108,7 @@ export function parseInvoke(data) {
     correlationId: data.correlationId,
     name: data.name,
     params: data.params !== null && typeof data.params === "object" ? data.params : {},
-    budgetMs: milliseconds(data.budgetMs),
+    budgetMs: milliseconds(data.budgetMs ?? DEFAULT_BUDGET_MS),
     mayPrompt: data.mayPrompt === true,
     wait: data.wait === "user" ? "user" : "no",
     waitMs: milliseconds(data.waitMs),

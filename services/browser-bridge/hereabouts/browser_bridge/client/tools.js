@@ -47,6 +47,7 @@
  * @property {"running" | "answered" | "cancelled"} state
  * @property {Invoke | null} escalation  the same ask, come again with leave to prompt
  * @property {AbortController} abort
+ * @property {{state: ProgressState, prompt?: string} | null} progress  the last that was said of it
  * @property {any} result
  * @property {string | null} error
  * @property {Timings | null} timings
@@ -57,12 +58,17 @@ import { MAX_RESULT_BYTES, RESULT_MEMORY_MS, byteLength, parseInvoke } from "./p
 /** A tool's own words about its failure: enough for a developer, not a stack. */
 const MAX_ERROR_CHARS = 500;
 
+/** Late statuses that wait for a socket. A page that is cut off for long has nothing to tell of most of them. */
+const MAX_UNSAID = 100;
+
 /** Fires `tools` when the set of tools changes, and `call` (a CustomEvent of CallEvent) as calls go on. */
 export class ToolBox extends EventTarget {
   /** @type {Map<string, Tool>} */
   #tools = new Map();
   /** @type {Map<string, Run>} */
   #runs = new Map();
+  /** @type {{correlationId: string, status: string}[]} */
+  #unsaid = [];
   /** @type {Channel | null} */
   #channel = null;
   #after;
@@ -95,15 +101,18 @@ export class ToolBox extends EventTarget {
   }
 
   /**
-   * Speak through this channel from now on; answers that no bridge has acknowledged are sent again.
+   * Speak through this channel from now on. Answers that no bridge has acknowledged are sent again, and so is how far
+   * the open calls are: another process may hold the socket now, and its clock must stand still as the last one's did.
    *
    * @param {Channel} channel
    */
   open(channel) {
     this.#channel = channel;
     for (const run of this.#runs.values()) {
+      if (run.state === "running" && run.progress) this.#sayProgress(run, run.progress);
       if (run.state === "answered" && !run.delivered) this.#deliver(run);
     }
+    for (const late of this.#unsaid.splice(0)) channel.notify("client-tool-late-result", late);
   }
 
   /** The channel is gone. Running calls go on; their answers wait for the next one. */
@@ -144,6 +153,7 @@ export class ToolBox extends EventTarget {
       state: "running",
       escalation: null,
       abort: new AbortController(),
+      progress: null,
       result: null,
       error: null,
       timings: null,
@@ -171,11 +181,14 @@ export class ToolBox extends EventTarget {
         signal: run.abort.signal,
         progress: (state, prompt) => {
           if (run.state !== "running") return;
-          this.#channel?.notify("client-tool-progress", { correlationId, state, ...(prompt ? { prompt } : {}) });
-          this.#emit(invoke, { step: "progress", state, ...(prompt ? { prompt } : {}) });
+          const said = { state, ...(prompt ? { prompt } : {}) };
+          run.progress = said;
+          this.#sayProgress(run, said);
+          this.#emit(invoke, { step: "progress", ...said });
         },
         late: (status) => {
-          this.#channel?.notify("client-tool-late-result", { correlationId, status });
+          if (this.#channel) this.#channel.notify("client-tool-late-result", { correlationId, status });
+          else if (this.#unsaid.length < MAX_UNSAID) this.#unsaid.push({ correlationId, status });
           this.#emit(invoke, { step: "late", status });
         },
         measured: (timings) => {
@@ -195,6 +208,14 @@ export class ToolBox extends EventTarget {
     this.#forgetLater(run);
     this.#emit(invoke, { step: "answered", ...(run.error === null ? { result: run.result } : { error: run.error }) });
     this.#deliver(run);
+  }
+
+  /**
+   * @param {Run} run
+   * @param {{state: ProgressState, prompt?: string}} said
+   */
+  #sayProgress(run, said) {
+    this.#channel?.notify("client-tool-progress", { correlationId: run.invoke.correlationId, ...said });
   }
 
   /** @param {Run} run */
