@@ -147,6 +147,16 @@ def granted(**fields: Any) -> Granted:
     return Granted(message=GRANTED_MESSAGE, retry=Retry.NEVER, **fields)
 
 
+class EachAnswer(Model):
+    """What one of several asked clients came to."""
+
+    answered_by: AnsweredBy
+    status: Literal["OK", "DECLINED", "PENDING", "UNAVAILABLE", "ERROR"]
+    reason: Reason | None = None
+    untrusted_result: Any = None
+    untrusted_error: str | None = None
+
+
 class ToolAnswer(Model):
     """The answer of a tool other than location: what the client sent stands in `untrusted_result`."""
 
@@ -164,3 +174,4 @@ class ToolAnswer(Model):
     untrusted_error: str | None = Field(
         default=None, description="the client's own words about a failure, cleaned and cut"
     )
+    each: list[EachAnswer] | None = Field(default=None, description="with `route` all: what every asked client came to")

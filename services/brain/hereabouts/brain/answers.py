@@ -11,6 +11,7 @@ from zoneinfo import available_timezones
 from hereabouts.schemas.answers import (
     AnsweredBy,
     Declined,
+    EachAnswer,
     Granted,
     Pending,
     ToolAnswer,
@@ -28,6 +29,7 @@ from hereabouts.schemas.records import ClientRecord
 from hereabouts.schemas.tools import LOCATION_GET
 
 from .call import Request, Settle
+from .merging import Grant, Refusal
 
 LocationResult = Granted | Declined | Pending | Unavailable
 Answer = LocationResult | ToolAnswer
@@ -142,23 +144,39 @@ def _answered_by(client: ClientRecord | None) -> AnsweredBy | None:
 
 
 def _tool_answer(settle: Settle, common: dict[str, Any]) -> ToolAnswer:
-    reason, result = settle.reason, settle.result
-    if reason is None and result is not None and not fits(result):
-        reason = Reason.CLIENT_ERROR
-        common["untrusted_error"] = f"the result was larger than {MAX_RESULT_BYTES} bytes"
-        result = None
+    reason, value, error = _said(settle.reason, settle.result)
+    fields = common | {"untrusted_result": value, "untrusted_error": error}
+    if settle.every:
+        fields["each"] = [_each(entry) for entry in settle.everyone]
     if reason is None:
-        payload = result.payload if result is not None else None
-        return ToolAnswer(status="OK", message=TOOL_OK, retry=Retry.NEVER, untrusted_result=payload, **common)
-    if result is not None and result.error:
-        common["untrusted_error"] = result.error
+        return ToolAnswer(status="OK", message=TOOL_OK, retry=Retry.NEVER, **fields)
     outcome = OUTCOMES[reason]
     return ToolAnswer(
         status=_tool_status(reason),
         reason=reason,
         message=TOOL_MESSAGES.get(reason, outcome.message.replace("go on without the location", "go on without it")),
         retry=outcome.retry,
-        **common,
+        **fields,
+    )
+
+
+def _said(reason: Reason | None, result: ClientResult | None) -> tuple[Reason | None, Any, str | None]:
+    """A client's outcome as reason, result and words; a result that is too large is the client's error."""
+    if reason is None and result is not None:
+        if not fits(result):
+            return Reason.CLIENT_ERROR, None, f"the result was larger than {MAX_RESULT_BYTES} bytes"
+        return None, result.payload, None
+    return reason, None, result.error if result is not None else None
+
+
+def _each(entry: Grant | Refusal) -> EachAnswer:
+    reason, value, error = _said(entry.reason if isinstance(entry, Refusal) else None, entry.result)
+    return EachAnswer(
+        answered_by=AnsweredBy(kind=entry.client.kind, client_id=entry.client.client_id),
+        status="OK" if reason is None else _tool_status(reason),
+        reason=reason,
+        untrusted_result=value,
+        untrusted_error=error,
     )
 
 

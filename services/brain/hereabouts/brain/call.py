@@ -120,7 +120,8 @@ class Ignored:
 class Settle:
     """The call is over: the parts from which the answer is built.
 
-    `reason` None: `result` of `client` is the answer. `everyone`: what each asked client came to.
+    `reason` None: `result` of `client` is the answer. `everyone`: what each asked client came to; `every`: the caller
+    wants them all.
     """
 
     reason: Reason | None
@@ -130,6 +131,7 @@ class Settle:
     elapsed_ms: int
     conflict: bool = False
     everyone: tuple[Grant | Refusal, ...] = ()
+    every: bool = False
 
 
 Action = SendAsk | SendCancel | Journal | Wake | Ignored | Settle
@@ -372,6 +374,7 @@ class Call:
             and self.request.tool == LOCATION_GET
             and merging.in_conflict([g for g in everyone if isinstance(g, Grant)]),
             everyone=everyone,
+            every=self.plan.every,
         )
         return [*actions, settle]
 
