@@ -44,7 +44,7 @@ async def start_node(gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     async def start(
         file: Path | None = None, *, options: dict[str, Any] | None = None, **arguments: Any
     ) -> RunningNode:
-        settings = load_settings(file, url=gateway.url, state_dir=tmp_path / "state", **arguments)
+        settings = load_settings(file, gateway_url=gateway.url, state_dir=tmp_path / "state", **arguments)
         running.append(RunningNode(settings, **(options or {})))
         return running[-1]
 
@@ -209,7 +209,7 @@ def environment(gateway: Any, tmp_path: Path, **more: str) -> dict[str, str]:
     return {
         **os.environ,
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "HEREABOUTS_NODE_URL": gateway.url,
+        "HEREABOUTS_NODE_GATEWAY_URL": gateway.url,
         "HEREABOUTS_NODE_TOKEN": "s3cret",
         "HEREABOUTS_NODE_STATE_DIR": str(tmp_path / "state"),
         **more,

@@ -13,7 +13,7 @@ from hereabouts.node.settings import EnabledMode, LocationSettings, LocationSwit
 @pytest.fixture(autouse=True)
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("URL", "TOKEN", "DISPLAY_NAME", "PROVIDER", "SETTINGS_FILE", "STATE_DIR"):
+    for name in ("GATEWAY_URL", "TOKEN", "DISPLAY_NAME", "PROVIDER", "SETTINGS_FILE", "STATE_DIR"):
         monkeypatch.delenv(f"HEREABOUTS_NODE_{name}", raising=False)
 
 
@@ -86,11 +86,11 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(
     file = tmp_path / "node.toml"
     file.write_text('gatewayUrl = "ws://file/"\ntoken = "from-file"\ndisplayName = "from file"\n')
     monkeypatch.setenv("HEREABOUTS_NODE_DISPLAY_NAME", "from env")
-    monkeypatch.setenv("HEREABOUTS_NODE_URL", "ws://env/")
+    monkeypatch.setenv("HEREABOUTS_NODE_GATEWAY_URL", "ws://env/")
 
-    settings = load_settings(file, url="ws://argument/", token=None)
+    settings = load_settings(file, gateway_url="ws://argument/", token=None)
 
-    assert settings.url == "ws://argument/"
+    assert settings.gateway_url == "ws://argument/"
     assert settings.display_name == "from env"
     assert settings.token is not None
     assert settings.token.get_secret_value() == "from-file"
@@ -117,7 +117,7 @@ def test_settings_show_neither_token_nor_place() -> None:
 
 def test_a_bad_address_is_named_without_being_quoted() -> None:
     with pytest.raises(SettingsError) as caught:
-        load_settings(url="http://user:s3cret@host/")
+        load_settings(gateway_url="http://user:s3cret@host/")
 
-    assert "url" in str(caught.value)
+    assert "gateway_url" in str(caught.value)
     assert "s3cret" not in str(caught.value)

@@ -48,7 +48,7 @@ async def run(
         found, LocationSwitch(settings.settings_file), grants or AllGranted(), presence or LoginSession()
     )
     link = GatewayLink(
-        settings.url,
+        settings.gateway_url,
         token=settings.token.get_secret_value() if settings.token else None,
         identity=Identity.load_or_create(settings.state_dir / "identity.pem"),
         tokens=DeviceTokens(settings.state_dir / "device-tokens.json"),

@@ -20,7 +20,8 @@ from .identity import default_state_dir
 
 log = logging.getLogger(__name__)
 
-DEFAULT_GATEWAY_URL = "ws://127.0.0.1:8791/"
+DEFAULT_GATEWAY_URL = "ws://127.0.0.1:8712/"
+"""Where `hereabouts up` puts the node gateway on this machine."""
 ENV_PREFIX = "HEREABOUTS_NODE_"
 
 
@@ -51,7 +52,7 @@ class NodeSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    url: str = Field(default=DEFAULT_GATEWAY_URL, pattern=r"^wss?://")
+    gateway_url: str = Field(default=DEFAULT_GATEWAY_URL, pattern=r"^wss?://")
     token: SecretStr | None = None
     display_name: str = Field(default_factory=socket.gethostname, min_length=1, max_length=80)
     provider: str | None = Field(default=None, repr=False)
@@ -61,7 +62,7 @@ class NodeSettings(BaseSettings):
     state_dir: Path = Field(default_factory=default_state_dir)
 
 
-FILE_FIELDS = {"gatewayUrl": "url", "token": "token", "displayName": "display_name", "provider": "provider"}
+FILE_FIELDS = {"gatewayUrl": "gateway_url", "token": "token", "displayName": "display_name", "provider": "provider"}
 """What the settings file may say besides `location`."""
 
 
