@@ -154,7 +154,7 @@ class ResultData(WireModel):
 
     correlation_id: CorrelationId
     result: Any = None
-    error: str | None = None
+    error: str | dict[str, Any] | None = Field(default=None, description="a text, or an object with `message`")
     timings: Annotated[Timings | None, WrapValidator(_or_none)] = Field(
         default=None, description="a help for the trace: malformed ones are left out, not refused"
     )

@@ -517,7 +517,9 @@ class BrowserDialect:
     }
 
 
-def _failed(words: str) -> Outcome:
+def _failed(words: str | dict[str, Any]) -> Outcome:
+    if not isinstance(words, str):
+        words = str(words.get("message", ""))
     return Outcome(
         status=Status.UNAVAILABLE,
         reason=Reason.CLIENT_ERROR,
