@@ -113,8 +113,10 @@ class Heartbeat:
 
     async def _run(self) -> None:
         while True:
+            # Not wait_for: before Python 3.12 it drops a cancellation that comes in the same turn as the wake-up.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), LEASE_RENEW_MS / 1000)
+                async with asyncio.timeout(LEASE_RENEW_MS / 1000):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
