@@ -120,11 +120,11 @@ class ScriptedEdge:
             self.changed.clear()
             await self.changed.wait()
 
-    async def register(self, session: str, name: str = "tab-1", **fields: Any) -> ClientRecord:
+    async def register(self, of_session: str, name: str = "tab-1", **fields: Any) -> ClientRecord:
         record = a_client(
             **{
                 "name": name,
-                "session": session,
+                "session": of_session,
                 "user": None,
                 "edge": self.bus.instance,
                 "epoch": self.bus.epoch,

@@ -1,5 +1,6 @@
 """Who is asking: a tenant by its API key, or an agent by its session's token."""
 
+import asyncio
 import hmac
 import time
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from hereabouts.schemas.records import TenantRecord
 TENANT_CACHE_S = 5.0
 """How long tenants are remembered: a removed key is refused everywhere within it."""
 
-TENANT_REFRESH_S = 0.5
-"""An unknown key makes the list be read again, but no oftener than this, so that guessing does not load Redis."""
+TENANT_REFRESH_S = 0.25
+"""An unknown key makes the list be read again (the tenant may be new), but no oftener than this: whoever guesses waits,
+and Redis does not feel it."""
 
 MAX_HEADER_CHARS = 8_192
 
@@ -55,6 +57,7 @@ class Callers:
         self._clock = clock
         self._by_key: dict[str, str] = {}
         self._read_at = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
 
     async def identify(self, header: str | None) -> Caller:
         """The caller of a request.
@@ -78,13 +81,22 @@ class Callers:
 
     async def _tenant_of(self, key: str) -> str:
         presented = api_key_sha256(key)
-        age = self._clock() - self._read_at
-        if age > TENANT_CACHE_S or (presented not in self._by_key and age > TENANT_REFRESH_S):
-            records = await self._tenants.list("")
-            self._by_key = {kept: record.tenant for record in records for kept in record.api_key_sha256}
-            self._read_at = self._clock()
+        if self._clock() - self._read_at > TENANT_CACHE_S or presented not in self._by_key:
+            await self._refresh()
         # The lookup is by hash, which tells nothing of the key; the comparison is in constant time all the same.
         for kept, tenant in self._by_key.items() if presented in self._by_key else ():
             if hmac.compare_digest(kept, presented):
                 return tenant
         raise Unauthorized(problem="The API key is not known.")
+
+    async def _refresh(self) -> None:
+        """Read all tenants; whoever wants it at the same time shares one reading, and readings keep their distance."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(), name="read tenants")
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        await asyncio.sleep(max(0.0, self._read_at + TENANT_REFRESH_S - self._clock()))
+        records = await self._tenants.list("")
+        self._by_key = {kept: record.tenant for record in records for kept in record.api_key_sha256}
+        self._read_at = self._clock()
