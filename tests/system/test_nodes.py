@@ -34,7 +34,7 @@ async def start_node(stack: Stack, tmp_path: Path) -> AsyncIterator[StartNode]:
 
     async def start(settings: str | None = None, **environment: str) -> asyncio.subprocess.Process:
         values = {
-            "URL": stack.node_url.replace("http", "ws"),
+            "GATEWAY_URL": stack.node_url.replace("http", "ws"),
             "TOKEN": stack.gateway_token(USER),
             "STATE_DIR": str(tmp_path / "state"),
             "DISPLAY_NAME": "Ada's laptop",
