@@ -114,7 +114,7 @@ class Resolver:
             except Unauthorized:
                 problem = DetailCode.AUTH_TOKEN_MISMATCH
                 continue
-            if claims.user is not None:
+            if claims.user:
                 return Bearer(claims.tenant, claims.user, claims.auto_approve)
             problem = DetailCode.AUTH_TOKEN_MISMATCH
         return problem
