@@ -171,6 +171,18 @@ describe("a lost socket", () => {
     assert.equal(connection.state, "live");
   });
 
+  it("in the middle of its opening is replaced once", async () => {
+    const { connection, sockets } = scene({});
+    connection.start();
+    await opened(sockets[0]);
+    sockets[0].cut(1006);
+    await settle();
+    mock.timers.tick(0);
+    assert.equal(sockets.length, 2);
+    mock.timers.tick(2_000);
+    assert.equal(sockets.length, 2);
+  });
+
   it("is tried again later and later", async () => {
     const { connection, sockets, states } = scene();
     connection.start();
@@ -417,6 +429,31 @@ describe("the attachment", () => {
       { ...first, sharing: "off", visibility: "hidden" },
       { ...first, sharing: "off", visibility: "hidden", permission: "denied" },
     ]);
+  });
+
+  it("tells nothing when it closes while the permission is still being asked", async () => {
+    const clock = new Clock();
+    const said = [];
+    const presence = new Presence(new ScriptedBrowser(clock), new Choices(null), (type) => said.push(type));
+    presence.open();
+    presence.close();
+    await settle();
+    assert.deepEqual(said, []);
+    presence.open();
+    await settle();
+    assert.deepEqual(said, ["client-state"]);
+  });
+
+  it("a tool removed while there was no socket is not taken back on the next", async () => {
+    const { connection, sockets, attachment, tools } = attached();
+    attachment.attach();
+    connection.start();
+    await opened(sockets[0]);
+    sockets[0].cut(1006);
+    tools.remove("add");
+    mock.timers.tick(0);
+    await opened(sockets[1]);
+    assert.deepEqual(sockets[1].types(), ["hello", "session-bind", "client-state"]);
   });
 
   it("a tool added or removed later is registered or taken back", async () => {

@@ -291,6 +291,17 @@ describe("one browser request at a time", () => {
     assert.equal(strict.answer.ageMs, 0);
   });
 
+  it("a call that asks anew after a shared grant is finding its position, not waiting for the person", async () => {
+    const { browser, clock, ask } = scene("unknown");
+    ask({ params: { max_age_ms: 60_000 } });
+    const strict = ask();
+    await settle();
+    browser.requests[0].found(position(clock, { agedMs: 50_000 }));
+    await clock.advance(5_000);
+    assert.deepEqual(strict.progress, ["prompt_open", "acquiring"]);
+    assert.deepEqual(strict.answer, pending("acquiring"));
+  });
+
   it("a fix that is not exact enough is put by, and answers if nothing better comes", async () => {
     const { browser, clock, ask } = scene();
     const coarse = ask({ params: { desired_accuracy: "coarse" } });
@@ -380,6 +391,26 @@ describe("after PENDING", () => {
     assert.equal(second.answer.status, "GRANTED");
     assert.deepEqual(first.late, ["GRANTED"]);
     assert.equal(browser.requests.length, 1);
+  });
+
+  it("what the browser says twice is reported once", async () => {
+    const { browser, clock, ask } = scene("prompt");
+    const first = ask();
+    await clock.advance(5_000);
+    browser.setPermission("denied");
+    browser.requests[0].failed(1);
+    await settle();
+    assert.deepEqual(first.late, ["DECLINED"]);
+  });
+
+  it("only calls that were answered PENDING hear of it later", async () => {
+    const { browser, clock, ask } = scene();
+    const first = ask();
+    await clock.advance(5_000);
+    const second = ask();
+    await clock.advance(5_000);
+    browser.requests[0].found(position(clock));
+    assert.deepEqual([first.late, second.late], [["GRANTED"], []]);
   });
 
   it("a request that a grant from the settings left without a callback is given up after two calls", async () => {

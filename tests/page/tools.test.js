@@ -145,6 +145,16 @@ describe("one execution per correlation id", () => {
     assert.deepEqual(wire.results().map((data) => data.result.status), ["UNAVAILABLE", "GRANTED", "GRANTED"]);
   });
 
+  it("and is remembered for its own minute", async () => {
+    const { tools, clock, runs } = box((_, ask) => ({ reason: ask.mayPrompt ? "denied" : "would_prompt" }));
+    tools.invoke(invoke({ mayPrompt: false }));
+    await clock.advance(30_000);
+    tools.invoke(invoke({ mayPrompt: true }));
+    await clock.advance(40_000);
+    tools.invoke(invoke({ mayPrompt: true }));
+    assert.equal(runs(), 2);
+  });
+
   it("leave to prompt that arrives while the silent ask runs is used when it ends in would_prompt", async () => {
     const silent = held();
     const { tools, wire } = box((_, ask) => (ask.mayPrompt ? { status: "PENDING" } : silent.run()));

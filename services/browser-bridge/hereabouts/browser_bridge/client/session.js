@@ -69,7 +69,6 @@ export class Attachment {
   }
 
   #lose() {
-    this.#registered.clear();
     this.#presence.close();
     this.#tools.close();
   }
