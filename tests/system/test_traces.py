@@ -2,9 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
+import httpx
 import pytest
+from pydantic import SecretStr
 
+from hereabouts.node.providers import provider_from
+from hereabouts.node.run import run
+from hereabouts.node.settings import NodeSettings
 from hereabouts.schemas.http import SessionCreated
 from hereabouts.testing import replies
 from hereabouts.testing.collector import Collector, ReceivedSpan
@@ -83,33 +89,33 @@ async def test_a_refused_caller_s_trace_is_not(session: Session, collector: Coll
     assert trace_id not in response.text
 
 
-async def test_a_node_s_answer_is_one_trace_of_brain_gateway_and_bus(
-    stack: Stack, collector: Collector, session: Session, http: object, tmp_path: object
+async def test_one_call_of_a_tab_and_a_node_is_one_trace_of_all_three_services(
+    stack: Stack, collector: Collector, http: httpx.AsyncClient, scripted_tab: MakeTab, tmp_path: Path
 ) -> None:
-    """All three services over two calls of one session: a tab's and a node's."""
-    from pathlib import Path
-
-    from hereabouts.node.providers import provider_from
-    from hereabouts.node.run import run
-    from hereabouts.node.settings import NodeSettings
-
-    assert isinstance(tmp_path, Path)
-    with_user = await new_session(session.http, "grace")
+    session = await new_session(http, "grace")
     (tmp_path / "node.toml").write_text('location.enabledMode = "always"\n')
     stop = asyncio.Event()
     settings = NodeSettings(
-        url=stack.node_url.replace("http", "ws"),
-        token=stack.gateway_token("grace"),
+        gateway_url=stack.node_url.replace("http", "ws"),
+        token=SecretStr(stack.gateway_token("grace")),
         settings_file=tmp_path / "node.toml",
         state_dir=tmp_path / "state",
     )
     latitude, longitude = SENTINELS[2]
     node = asyncio.create_task(run(settings, provider=provider_from(f"fixed:{latitude},{longitude}"), stop=stop))
     try:
-        await with_user.clients(1)
-        answer = await with_user.invoke()
+        await scripted_tab(
+            SessionCreated.model_validate(session.made),
+            permission="granted",
+            otherwise=replies.grant(*SENTINELS[2], accuracy=50),
+        )
+        await session.clients(2)
+        answer = await session.invoke()
         assert answer["status"] == "GRANTED", answer
-        spans = await asyncio.to_thread(collector.trace, answer["trace_id"], has("brain", "node-gateway"))
+        assert answer["conflict"] is False
+        spans = await asyncio.to_thread(
+            collector.trace, answer["trace_id"], has("brain", "browser-bridge", "node-gateway")
+        )
         assert_is_one_tree(spans)
     finally:
         stop.set()
