@@ -96,7 +96,10 @@ def spans(marks: list[Mark], elapsed_ms: int | None, budget_ms: int | None, widt
             _bar(row, axis, columns, style),
             Text(waterfall.duration(row.duration_ms), style="bold" if row.depth == 0 else "default"),
         )
-    return table
+    if axis.budget_ms is None or axis.budget_on_scale:
+        return table
+    left = Text(f"the {waterfall.duration(axis.budget_ms)} budget lies far right of this scale", style="dim")
+    return Group(table, left)
 
 
 def story(view: InvocationView) -> RenderableType:
@@ -153,16 +156,15 @@ def _told(entry: JournalEntry) -> tuple[Text, str]:
 
 
 def _ruler(axis: waterfall.Scale, width: int) -> Text:
-    """0 at the left, the axis's end or the budget at the right."""
-    right = waterfall.duration(axis.span_ms)
-    if axis.budget_ms is None:
-        return Text("0".ljust(width - len(right)) + right, style="dim")
-    budget = f"{waterfall.duration(axis.budget_ms)} budget"
-    if not axis.budget_on_scale:
-        label = f"{right} · {budget} far right ▸"
-        return Text("0" + label.rjust(width - 1) if len(label) < width else "0", style="dim")
-    at = axis.column(axis.budget_ms, width)
-    return Text(("0" + f"{budget} ┊".rjust(at)).ljust(width)[:width], style="dim")
+    """0 at the left, the axis's end at the right, or the budget where it lies."""
+    text = Text(style="dim")
+    if axis.budget_ms is not None and axis.budget_on_scale:
+        label = f"{waterfall.duration(axis.budget_ms)} "
+        at = axis.column(axis.budget_ms, width)
+        text.append("0" + label.rjust(max(at - 1, len(label))))
+        text.append("┊", style="yellow")
+        return text
+    return text.append("0" + waterfall.duration(axis.span_ms).rjust(width - 1))
 
 
 def _bar(row: waterfall.Row, axis: waterfall.Scale, width: int, style: str) -> Text:

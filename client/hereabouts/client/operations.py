@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
@@ -113,6 +114,15 @@ def headers(token: str, traceparent: str | None = None) -> dict[str, str]:
     """What each request carries."""
     carried = {"Authorization": f"Bearer {token}"}
     return carried | {"traceparent": traceparent} if traceparent else carried
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether an address is this machine's own: a proxy from the environment could not reach it."""
+    host = urlsplit(base_url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _invocations(session: str) -> str:

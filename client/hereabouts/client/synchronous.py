@@ -38,6 +38,7 @@ class SyncHereabouts:
             timeout=httpx.Timeout(operations.READ_TIMEOUT_S, connect=operations.CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=operations.KEEP_ALIVE_S),
             transport=transport,
+            trust_env=not operations.is_loopback(self.base_url),
         )
 
     def __enter__(self) -> Self:
