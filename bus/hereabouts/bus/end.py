@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hereabouts.schemas.base import Model
 from hereabouts.schemas.bus_messages import Kind
-from hereabouts.schemas.errors import BusUnavailable, HereaboutsError
+from hereabouts.schemas.errors import HereaboutsError
 from hereabouts.schemas.ids import new_id
 from hereabouts.schemas.records import Role
 
@@ -20,7 +20,7 @@ from .errors import InboxGone
 from .heartbeat import ANSWER_TIMEOUT_S, Heartbeat
 from .journal import Journal
 from .leases import Leases
-from .port import Message, MessageHandler
+from .port import Bus, Message, MessageHandler
 from .receiver import Receiver
 from .records import Records
 from .sealing import Sealer
@@ -250,4 +250,5 @@ def _entry_id(reply: bytes | None) -> str:
     return reply.decode("ascii")
 
 
-__all__ = ["BusEnd", "BusUnavailable", "Reader"]
+if TYPE_CHECKING:
+    _AN_END_IS_A_BUS: type[Bus] = BusEnd

@@ -1,6 +1,6 @@
 """What can go wrong on the bus, beyond the errors that callers see. Texts never repeat an argument of a command."""
 
-from hereabouts.schemas.errors import BusUnavailable
+from hereabouts.schemas.errors import BusUnavailable, HereaboutsError
 
 
 class InboxGone(BusUnavailable):
@@ -26,3 +26,10 @@ class UnsupportedUrl(BusUnavailable):
     """The address names a topology or a form that is not spoken here."""
 
     template = "{problem}"
+
+
+class ServerFailed(HereaboutsError):
+    """The embedded server did not start or did not end."""
+
+    code = "server_failed"
+    template = "The embedded server did not start or stop as it should. Its log says why: {log}"
