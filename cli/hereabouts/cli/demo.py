@@ -91,16 +91,14 @@ async def _device_connected(hereabouts: Hereabouts, session: str, local: Local) 
     """Wait until the session has a client that tells locations."""
     try:
         async with asyncio.timeout(DEVICE_S):
-            while not await _offers_location(hereabouts, session):
+            while True:
+                if any(tool.name == LOCATION_GET for tool in await hereabouts.tools(session)):
+                    return
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         log = local.log_file("demo-device")
         tail = log.read_text(errors="replace")[-2_000:].strip() if log.exists() else ""
         raise DeviceMissing(seconds=DEVICE_S, log_file=str(log), tail=tail) from None
-
-
-async def _offers_location(hereabouts: Hereabouts, session: str) -> bool:
-    return any(tool.name == LOCATION_GET for tool in await hereabouts.tools(session))
 
 
 async def _settled(hereabouts: Hereabouts, correlation_id: str) -> InvocationView:
