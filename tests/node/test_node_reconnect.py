@@ -14,11 +14,13 @@ def error(code: str | None, **more: object) -> wire.Error:
     return wire.Error(code="X", message="m", details={"code": code}, **more)  # type: ignore[arg-type]
 
 
-def test_delays_double_to_a_cap_and_start_again_after_a_connection() -> None:
+def test_delays_double_to_a_cap_and_start_again_after_a_connection_that_lasted() -> None:
     backoff = Backoff(jitter=lambda: 1.0)
 
     assert [backoff.next_ms() for _ in range(7)] == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
-    backoff.reset()
+    backoff.stood(9_999)
+    assert backoff.next_ms() == 30_000
+    backoff.stood(10_000)
     assert backoff.next_ms() == 1_000
 
 

@@ -84,6 +84,7 @@ class GatewayLink:
         self._handlers = handlers
         self._on_status = on_status
         self._backoff = backoff or Backoff()
+        self._connected_at_ms: float | None = None
 
     async def run(self) -> None:
         """Connect, serve, and connect again.
@@ -93,7 +94,10 @@ class GatewayLink:
         """
         while True:
             self._report(Phase.CONNECTING)
+            self._connected_at_ms = None
             refused = await self._once()
+            if self._connected_at_ms is not None:
+                self._backoff.stood(now_ms() - self._connected_at_ms)
             if refused is not None and not self._forget_device_token(refused) and is_final(refused):
                 raise GatewayRefused(f"the gateway refused this node: {refused.detail_code} ({refused.message[:200]})")
             delay_ms = self._backoff.next_ms(refused)
@@ -132,7 +136,7 @@ class GatewayLink:
 
     def connected(self, hello: Connected) -> None:
         """The gateway said hello."""
-        self._backoff.reset()
+        self._connected_at_ms = now_ms()
         if hello.device_token:
             self._tokens.put(self._url, hello.device_token)
         self._report(Phase.CONNECTED)

@@ -12,6 +12,9 @@ MAX_DELAY_MS = 30_000
 PAIRING_MAX_DELAY_MS = 5_000
 """While an operator may be about to approve: people look at the screen they just clicked on."""
 
+STABLE_MS = 10_000
+"""Two nodes that run with one identity end each other's connection at once: they must slow down, not fight."""
+
 FINAL = frozenset(
     {
         wire.DetailCode.PROTOCOL_MISMATCH,
@@ -50,9 +53,10 @@ class Backoff:
         self._jitter = jitter
         self._tries = 0
 
-    def reset(self) -> None:
-        """A connection stood: the next delay is the first again."""
-        self._tries = 0
+    def stood(self, lasted_ms: float) -> None:
+        """A connection was let in and lasted so long; if that was a while, the next delay is the first again."""
+        if lasted_ms >= STABLE_MS:
+            self._tries = 0
 
     def next_ms(self, error: wire.Error | None = None) -> float:
         """The delay before the next try. A `retryAfterMs` from the gateway is the least that it will be."""
