@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from hereabouts.schemas.bus_messages import ClientState
 from hereabouts.schemas.http import SessionCreated
 from hereabouts.testing import replies
 from hereabouts.testing.plugin import MakeTab
@@ -83,8 +84,8 @@ async def test_the_guard_answers_for_a_silent_client_within_the_budget(session: 
 @pytest.mark.parametrize(
     ("script", "state", "expected"),
     [
-        (replies.Silent(("prompt_open",)), {}, "prompt_open"),  # type: ignore[arg-type]
-        (replies.Silent(("acquiring",)), {}, "acquiring"),  # type: ignore[arg-type]
+        (replies.Silent((ClientState.PROMPT_OPEN,)), {}, "prompt_open"),
+        (replies.Silent((ClientState.ACQUIRING,)), {}, "acquiring"),
         (replies.Silent(), {"visibility": "hidden", "focused": False}, "tab_hidden"),
     ],
 )
@@ -104,7 +105,7 @@ async def test_a_socket_cut_and_re_attached_answers_the_next_call(session: Sessi
     assert (await session.invoke())["status"] == "GRANTED"
     await tab.drop()
     await session.no_clients()
-    await tab.open()
+    await tab.__aenter__()
     await session.clients(1)
     assert (await session.invoke())["status"] == "GRANTED"
 
@@ -115,7 +116,7 @@ async def test_a_tab_that_comes_back_within_the_call_answers_it(session: Session
     call = asyncio.create_task(session.invoke())
     first = await tab.asked()
     await tab.drop()
-    await tab.open()
+    await tab.__aenter__()
     again = await tab.asked(2)
     assert again.correlation_id == first.correlation_id
     assert again.budget_ms <= first.budget_ms
@@ -172,7 +173,7 @@ async def test_another_tool_goes_to_exactly_one_client(session: Session, scripte
         headers={"authorization": f"Bearer {session.made['agent_token']}"},
     )
     assert wrong.status_code == 422, wrong.text
-    assert "lower" in wrong.json()["message"]
+    assert "upper" in wrong.json()["message"], "the error says what is allowed"
 
 
 @pytest.mark.timeout(120)
