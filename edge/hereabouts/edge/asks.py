@@ -157,7 +157,7 @@ class Asks:
         if slot is None:
             return []
         self._leave(slot)
-        if not slot.keys or slot.resume is None:
+        if not slot.keys or slot.resume is None or slot.record.kind == "node":
             self._forget_names(slot)
             return [
                 effect
@@ -281,7 +281,10 @@ class Asks:
         )
         ask = OpenAsk.of(request, connection if known else None, now_ms)
         if slot is None or not known:
-            is_here = slot is not None and slot.record.client_id == request.client_id
+            is_here = slot is not None and (slot.record.tenant, slot.record.client_id) == (
+                request.tenant,
+                request.client_id,
+            )
             reason = Reason.NO_CLIENT if is_here else Reason.NOT_READY
             return [Result(ask, outcome_of(reason), True, ask.replies)]
         ask.session, ask.kind = slot.record.session, slot.record.kind
