@@ -114,7 +114,8 @@ class Outbox:
         """Wait for what was given (at most `patience_s`), then disconnect. Commands still open fail."""
         if self._greeted:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), patience_s)
+                async with asyncio.timeout(patience_s):
+                    await self._idle.wait()
         self._closed = True
         self._greeted = False
         if self._task is not None:

@@ -67,8 +67,12 @@ def bus_url(configured: str | None, data_dir: Path | None = None) -> str:
     return configured or embedded(data_dir or default_data_dir()).url
 
 
-def embedded(data_dir: Path) -> EmbeddedServer:
+def embedded(data_dir: Path, binary: Path | None = None) -> EmbeddedServer:
     """The server of this data folder: the one that runs, or a new one. Blocks until it answers.
+
+    Args:
+        data_dir: its lock, socket, log and append-only file; created when it is not there.
+        binary: a server of one's own choice; by default what `find_binary` finds.
 
     Raises:
         ServerNotFound: there is no server binary.
@@ -82,7 +86,7 @@ def embedded(data_dir: Path) -> EmbeddedServer:
         path = socket_path(data_dir)
         # Noted, since a launcher with another temporary folder must find this server too.
         (data_dir / "server.socket").write_text(str(path))
-        _launch(find_binary(), data_dir, path)
+        _launch(binary or find_binary(), data_dir, path)
         pid = _wait_ready(path, data_dir / "server.pid")
         if pid is None:
             raise ServerFailed(log=str(data_dir / "server.log"))
