@@ -7,6 +7,7 @@ each round's own ratio.
 import argparse
 import json
 import platform
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -100,6 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure and print; 1 when calls failed."""
     options = parse(arguments)
     callers = max(options.concurrency)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # children are ended all the same
     with tempfile.TemporaryDirectory(prefix="hereabouts-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         server, url = sides.start_server(stack, folder)
@@ -117,7 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
         taken = measure(pair, options.concurrency, options.rounds, options.seconds, options.calls)
         exported = None
         if sink is not None:
-            real.settle_exports()
+            real.wait_for_exports()
             sink.say("counts")
             exported = sink.answer()
     levels = summary(taken)
