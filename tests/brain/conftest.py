@@ -248,3 +248,8 @@ def other_tenant() -> Callable[[MemoryHub], Any]:
         return await add_tenant(hub, "globex")
 
     return add
+
+
+@pytest.fixture(scope="session")
+def make_house() -> Callable[[], Any]:
+    return a_house
