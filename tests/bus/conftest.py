@@ -192,9 +192,7 @@ async def start() -> AsyncIterator[Start]:
         heard = Heard()
         bus = where.bus(role)
         buses.append(bus)
-        await bus.start(
-            on_messages or heard.on_messages, on_new_epoch=heard.on_new_epoch, on_lost=heard.on_lost
-        )
+        await bus.start(on_messages or heard.on_messages, on_new_epoch=heard.on_new_epoch, on_lost=heard.on_lost)
         return bus, heard
 
     yield begin

@@ -113,7 +113,9 @@ async def test_a_malformed_entry_does_not_stop_the_others(place, start, wait_unt
     assert edge.problem() is None
 
 
-async def test_a_handler_that_raises_is_called_again_and_its_error_is_not_told(place, start, wait_until, make_ask, caplog):
+async def test_a_handler_that_raises_is_called_again_and_its_error_is_not_told(
+    place, start, wait_until, make_ask, caplog
+):
     got = []
 
     def handler(messages):

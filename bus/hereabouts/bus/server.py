@@ -146,10 +146,9 @@ def socket_path(data_dir: Path) -> Path:
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         return path
     name = hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:16]
-    folders = (
-        Path(platformdirs.user_runtime_dir("hereabouts")),
-        Path(tempfile.gettempdir(), f"hereabouts-{os.getuid()}"),
-    )
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    parents = ([Path(runtime)] if runtime else []) + [Path(tempfile.gettempdir()), Path("/tmp")]
+    folders = [parent / f"hereabouts-{os.getuid()}" for parent in parents]
     for folder in folders:
         short = folder / f"{name}.sock"
         if len(os.fsencode(short)) <= MAX_SOCKET_PATH_BYTES and _own_folder(folder):
