@@ -262,7 +262,7 @@ class AsksMachine(RuleBasedStateMachine):
 
 
 TestAsksMachine = AsksMachine.TestCase
-TestAsksMachine.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestAsksMachine.settings = settings(max_examples=400, stateful_step_count=50, deadline=None)
 
 
 # --- single behaviours ----------------------------------------------------------------------------------------------
@@ -341,6 +341,17 @@ def test_an_ask_for_the_earlier_socket_goes_to_the_one_that_took_over() -> None:
     asks = connected()
     asks.register("c2", record("a"), "secret", "next", 1)
     assert only(asks.ask(request("x", "c1", "a"), 2), Deliver).connection == "c2"
+
+
+def test_a_tab_that_comes_back_again_and_again_leaves_nothing_behind() -> None:
+    asks = connected()
+    for number in range(2, 30):
+        asks.register(f"c{number}", record("a"), "secret", "secret", number)
+    assert only(asks.ask(request("x", "c28", "a"), 40), Deliver).connection == "c29"
+    assert only(asks.ask(request("y", "c2", "a"), 40), Result).outcome.reason is Reason.NOT_READY
+    asks.drain(41)
+    asks.disconnect("c29", 42)
+    assert not asks._now_at
 
 
 def test_the_secret_of_another_session_opens_nothing() -> None:

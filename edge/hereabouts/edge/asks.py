@@ -372,7 +372,10 @@ class Asks:
                 ask = self._open[key]
                 ask.owner, ask.delivered_ms = slot.connection, None
             slot.keys |= older.keys
-            slot.earlier = [*older.earlier, older.connection][-MAX_EARLIER:]
+            names = [*older.earlier, older.connection]
+            slot.earlier = names[-MAX_EARLIER:]
+            for name in names[:-MAX_EARLIER]:
+                self._now_at.pop(name, None)
             older.keys.clear()
             if older.alive:
                 self._leave(older)

@@ -133,7 +133,7 @@ class Edge:
     def answered(self, connection: Connection, action: Answered) -> Verdict:
         """Keeper: a result frame."""
         verdict, effects = self.asks.answer(connection.name, action.correlation_id, action.outcome, now_ms())
-        metrics.RESULTS.labels(verdict).inc()
+        metrics.RESULTS_BY_VERDICT[verdict].inc()
         self._carry_out(effects)
         return verdict
 
@@ -200,7 +200,7 @@ class Edge:
             purpose=ask.purpose,
         )
         effects = self.asks.ask(request, now_ms())
-        metrics.ASKS.labels("taken" if effects or request.left_ms > 0 else "expired").inc()
+        (metrics.ASKS_TAKEN if effects or request.left_ms > 0 else metrics.ASKS_EXPIRED).inc()
         self._carry_out(effects)
 
     def _on_cancel(self, message: Message) -> None:

@@ -13,3 +13,8 @@ CLOSES = Counter("hereabouts_edge_closes", "Sockets that this side closed", ["ca
 RECONNECTS = Counter("hereabouts_edge_reconnects", "Sockets that took over an earlier one's place")
 DIRECTORY_FAILURES = Counter("hereabouts_edge_directory_failures", "Directory writes that failed and are tried again")
 UNSENT = Counter("hereabouts_edge_unsent_messages", "Messages that the bus did not take", ["kind"])
+
+ASKS_TAKEN = ASKS.labels("taken")
+ASKS_EXPIRED = ASKS.labels("expired")
+RESULTS_BY_VERDICT = {verdict: RESULTS.labels(verdict) for verdict in ("accepted", "ignored", "not_yours")}
+"""Children of what is counted on every call: looking one up costs more than counting."""

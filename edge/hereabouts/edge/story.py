@@ -137,6 +137,7 @@ def _phases(phases: Sequence[ClientPhase], edge: Mark, client_service: Service) 
                 attributes={"hereabouts.client_reported": True},
             )
             for phase in kept
+            if phase.end_ms > phase.start_ms
         ),
     ]
 

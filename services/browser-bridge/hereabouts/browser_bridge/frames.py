@@ -1,7 +1,6 @@
 """Frames as text: what comes in is parsed without trust, what goes out is written from models."""
 
 import json
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -45,12 +44,12 @@ def where(problem: ValidationError) -> str:
 
 def frame(type: FrameType, data: WireModel | None = None, *, reply_to: str | int | None = None) -> Send:
     """A frame to the client."""
-    content: dict[str, Any] = {"type": type.value}
+    text = f'{{"type":"{type.value}"'
     if reply_to is not None:
-        content["replyTo"] = reply_to
+        text += f',"replyTo":{json.dumps(reply_to, ensure_ascii=False)}'
     if data is not None:
-        content["data"] = data.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Send(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
+        text += f',"data":{data.model_dump_json(by_alias=True, exclude_none=True)}'
+    return Send(text + "}")
 
 
 def error(code: int, message: str, *, reply_to: str | int | None = None, reason: str | None = None) -> Send:
