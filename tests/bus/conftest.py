@@ -134,7 +134,7 @@ class MemoryPlace:
         return self.hub.store.execute(command)
 
     def names(self) -> dict[str, int | None]:
-        return {key.decode(): self.hub.store.ttl_ms(key) for key in self.hub.store.keys()}
+        return {key.decode(): self.hub.store.ttl_ms(key) for key in self.hub.store.living()}
 
     def lose_data(self) -> None:
         self.hub.lose_data()

@@ -117,7 +117,7 @@ async def test_a_reader_that_ended_is_started_again(live, start, wait_until, mak
 
 
 async def test_a_full_server_is_a_problem_and_not_a_death(live, start, wait_until, make_ask):
-    edge, heard = await start(live)
+    edge, _ = await start(live)
     live.raw("CONFIG", "SET", "maxmemory", "1")
     await wait_until(lambda: edge.problem(), "the problem")
     assert "OOM" in edge.problem()

@@ -51,7 +51,7 @@ class MemoryStore:
         self.values.clear()
         self.expiry.clear()
 
-    def keys(self) -> list[bytes]:
+    def living(self) -> list[bytes]:
         """Every key that has not expired."""
         return [key for key in list(self.values) if self._alive(key)]
 
@@ -129,7 +129,7 @@ class MemoryStore:
 
     def _scan(self, cursor: bytes, *options: bytes) -> list[Any]:
         pattern = re.compile(fnmatch.translate(options[1].decode()))
-        return [b"0", [key for key in self.keys() if pattern.match(key.decode())]]
+        return [b"0", [key for key in self.living() if pattern.match(key.decode())]]
 
     # --- hashes and sorted sets ---
 
