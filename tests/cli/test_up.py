@@ -209,6 +209,10 @@ def test_a_device_without_settings_is_off_and_token_lets_it_in(hereabouts_stack:
     token = command("node", "token", "--user", "u_9", "--tenant", "test", "--data-dir", str(hereabouts_stack.data_dir))
     assert token.returncode == 0, token.stderr
     assert token.stdout.count(".") == 2
+    lost = command("node", "token", "--user", "u_9", "--data-dir", str(tmp_path))
+    assert lost.returncode == 1
+    assert "hereabouts up" in lost.stderr
+    assert list(tmp_path.iterdir()) == []
     both = command("node", "run", "--settings", "x.toml", "--enabled-mode", "always")
     assert both.returncode == 2
     assert "either --settings or --enabled-mode" in both.stderr

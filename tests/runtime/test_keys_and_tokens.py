@@ -96,9 +96,28 @@ def test_a_token_says_what_was_signed(tokens: Tokens) -> None:
     assert claims.exp - claims.iat == 60
 
 
-def test_an_expired_token_is_said_to_be_expired(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_token_is_said_to_be_expired(tokens: Tokens) -> None:
     text = tokens.sign(TokenKind.AGENT, "dev", "s_1", ttl_s=-1)
     refused(tokens, text, "has expired")
+
+
+def test_a_token_that_was_good_before_still_expires(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tokens.sign(TokenKind.AGENT, "dev", "s_1", ttl_s=60)
+    assert tokens.verify(text, TokenKind.AGENT) is tokens.verify(text, TokenKind.AGENT)
+    with pytest.raises(Unauthorized, match="a client token is needed"):
+        tokens.verify(text, TokenKind.CLIENT)
+    now = time.time()
+    monkeypatch.setattr(tokens_module.time, "time", lambda: now + 61)
+    refused(tokens, text, "has expired")
+
+
+def test_what_is_remembered_of_tokens_is_bounded(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_module, "MAX_REMEMBERED", 3)
+    texts = [tokens.sign(TokenKind.AGENT, "dev", f"s_{n}", ttl_s=60) for n in range(5)]
+    for text in texts:
+        tokens.verify(text, TokenKind.AGENT)
+    assert len(tokens._verified) == 3
+    assert tokens.verify(texts[0], TokenKind.AGENT).session == "s_0"
 
 
 def test_one_kind_never_passes_for_another(tokens: Tokens) -> None:

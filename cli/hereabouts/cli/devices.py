@@ -9,10 +9,17 @@ from rich.logging import RichHandler
 from rich.text import Text
 
 from hereabouts.node import EnabledMode, Phase, Status, load_settings, run
-from hereabouts.runtime.keyring import load_keyring
+from hereabouts.runtime.keyring import SECRET_FILE, load_keyring
 from hereabouts.runtime.settings import ServiceSettings
 from hereabouts.runtime.tokens import Tokens
 from hereabouts.schemas.claims import TokenKind
+from hereabouts.schemas.errors import HereaboutsError
+
+
+class NoDeployment(HereaboutsError):
+    code = "no_deployment"
+    template = "{data_dir} holds no deployment's secret. Run `hereabouts up` first, or set HEREABOUTS_SECRET."
+
 
 PHASE_STYLES = {Phase.CONNECTED: "green", Phase.PAIRING: "yellow", Phase.DISCONNECTED: "red", Phase.CONNECTING: "dim"}
 
@@ -21,9 +28,12 @@ def gateway_token(data_dir: Path, tenant: str, user: str, ttl_s: float, auto_app
     """A token that lets a user's devices in, signed with this deployment's secret.
 
     Raises:
-        SecretMissing: the secret is not on this machine.
+        NoDeployment: the secret is not on this machine.
     """
-    keyring = load_keyring(ServiceSettings(data_dir=data_dir))
+    settings = ServiceSettings(data_dir=data_dir)
+    if settings.secret is None and not (data_dir / SECRET_FILE).exists():
+        raise NoDeployment(data_dir=str(data_dir))  # a secret made here would sign what nobody accepts
+    keyring = load_keyring(settings)
     return Tokens(keyring).sign(TokenKind.GATEWAY, tenant, user=user, ttl_s=ttl_s, auto_approve=auto_approve)
 
 
