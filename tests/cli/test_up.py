@@ -14,6 +14,8 @@ from typing import IO
 import psutil
 import pytest
 
+from hereabouts.client import Granted, SyncHereabouts
+from hereabouts.runtime.settings import socket_url
 from hereabouts.testing.stack import Stack
 
 FREE_PORTS = ("--brain-port", "0", "--browser-port", "0", "--node-port", "0")
@@ -205,14 +207,54 @@ def test_commands_say_what_is_wrong_in_one_sentence(hereabouts_stack: Stack, tmp
         assert "Traceback" not in result.stderr
 
 
-def test_a_device_without_settings_is_off_and_token_lets_it_in(hereabouts_stack: Stack, tmp_path: Path) -> None:
-    token = command("node", "token", "--user", "u_9", "--tenant", "test", "--data-dir", str(hereabouts_stack.data_dir))
-    assert token.returncode == 0, token.stderr
-    assert token.stdout.count(".") == 2
+def test_a_gateway_token_is_made_only_where_a_deployments_secret_is(tmp_path: Path) -> None:
     lost = command("node", "token", "--user", "u_9", "--data-dir", str(tmp_path))
     assert lost.returncode == 1
     assert "hereabouts up" in lost.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("switch", "status"), [((), "DECLINED"), (("--enabled-mode", "always"), "GRANTED")])
+def test_a_device_tells_its_place_only_when_it_was_switched_on(
+    hereabouts_stack: Stack, tmp_path: Path, switch: tuple[str, ...], status: str
+) -> None:
+    user = f"u_{status}"
+    made = command(
+        *("node", "token", "--auto-approve", "--user", user, "--tenant", "test"),
+        *("--data-dir", str(hereabouts_stack.data_dir)),
+    )
+    assert made.returncode == 0, made.stderr
+    place = ("--url", socket_url(hereabouts_stack.node_url, "/"), "--state-dir", str(tmp_path))
+    device = subprocess.Popen(
+        [sys.executable, "-m", "hereabouts.cli", "node", "run", "--provider", "fixed:1.5,2.5,30", *switch, *place],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=clean(HEREABOUTS_NODE_TOKEN=made.stdout.strip(), XDG_CONFIG_HOME=str(tmp_path)),
+    )
+    assert device.stdout is not None
+    with device.stdout as output:
+        try:
+            said: list[str] = []
+            while not said or "connected" not in said[-1].split():
+                said.append(next(output, None) or pytest.fail("the device ended: " + "".join(said)))
+            with SyncHereabouts(hereabouts_stack.brain_url, hereabouts_stack.api_key) as client:
+                session = client.create_session(user).session_id
+                while not client.tools(session):  # it is registered a moment after it is let in
+                    threading.Event().wait(0.02)
+                answer = client.location(session)
+        finally:
+            device.terminate()
+            code = device.wait(30)
+    assert code == 0
+    assert answer.status == status
+    if isinstance(answer, Granted):
+        assert (answer.latitude, answer.longitude, answer.accuracy) == (1.5, 2.5, 30)
+    else:
+        assert answer.node_code == "LOCATION_DISABLED"
+
+
+def test_a_device_is_switched_on_in_one_way_only() -> None:
     both = command("node", "run", "--settings", "x.toml", "--enabled-mode", "always")
     assert both.returncode == 2
     assert "either --settings or --enabled-mode" in both.stderr
