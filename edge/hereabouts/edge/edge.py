@@ -319,7 +319,7 @@ class Edge:
             metrics.UNSENT.labels(kind.value).inc()
 
     def _clocks(self) -> Clocks:
-        return Clocks(time.time_ns() - time.monotonic_ns(), self.bus.now_ms() - now_ms())
+        return Clocks(time.time_ns() - time.monotonic_ns(), now_ms(), self.bus.now_ms())
 
     # --- guards -----------------------------------------------------------------------------------------------------
 

@@ -25,15 +25,19 @@ class Clocks:
     """How the monotonic milliseconds of asks stand to the wall clock and to Redis's, at one moment."""
 
     wall_minus_monotonic_ns: int
-    redis_minus_monotonic_ms: float
+    now_ms: float
+    """The monotonic clock's moment."""
+    redis_now_ms: int
+    """The same moment on Redis's clock, which is whole milliseconds."""
 
     def wall_ns(self, at_ms: float) -> int:
         """Nanoseconds since the epoch on this machine's clock."""
         return int(at_ms * 1_000_000) + self.wall_minus_monotonic_ns
 
     def redis_ms(self, at_ms: float) -> int:
-        """Milliseconds since the epoch on Redis's clock."""
-        return int(at_ms + self.redis_minus_monotonic_ms)
+        """Milliseconds since the epoch on Redis's clock. Counted back from now, so that no line is dated before one
+        that was written earlier."""
+        return self.redis_now_ms - round(self.now_ms - at_ms)
 
 
 def ask_marks(
