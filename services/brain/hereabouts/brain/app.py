@@ -43,6 +43,8 @@ class Brain:
             redirect_slashes=False,
             docs_url=None,
             redoc_url=None,
+            # Its own would tell exceptions' texts, and asks the environment at each request.
+            telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         )
         failures.install(self.app)
         # First, so that the hot path is the first that is matched.
