@@ -23,8 +23,8 @@ BLOCK_MS = 2_000
 
 async def _connect(url: str) -> AbstractConnection:
     client = Redis.from_url(url, protocol=2, decode_responses=True)
-    connection: AbstractConnection = client.connection_pool.make_connection()
-    await connection.connect()
+    connection: AbstractConnection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+    await connection.connect()  # type: ignore[no-untyped-call]
     return connection
 
 

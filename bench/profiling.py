@@ -13,6 +13,9 @@ SECONDS = 8
 SAMPLES_A_SECOND = 500
 SHOWN = 45
 
+IDLE = ("Condition.wait ", "wait (threading", "Runner.run ")
+"""Threads that wait for work, and the event loop's own poll, which py-spy sees as one frame with uvloop's C code."""
+
 
 def profile(side: Side, callers: int, folder: Path) -> None:
     """Sample brain and bridge, one after the other, while `callers` call; a text file each in `folder`."""
@@ -46,9 +49,11 @@ def summed(raw: str) -> str:
     total = 0
     for line in raw.splitlines():
         stack, _, samples = line.rpartition(" ")
+        frames = stack.split(";")
+        if frames[-1].startswith(IDLE):
+            continue
         count = int(samples)
         total += count
-        frames = stack.split(";")
         own_line[frames[-1]] += count
         own[_function(frames[-1])] += count
         within.update(dict.fromkeys((_function(frame) for frame in frames), count))

