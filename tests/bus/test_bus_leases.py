@@ -147,3 +147,23 @@ async def test_after_stop_nothing_can_be_sent(place, start, make_ask):
     await edge.stop()
     with pytest.raises(BusUnavailable):
         edge.send(edge.inbox, make_ask())
+
+
+async def test_registering_that_takes_long_does_not_cost_the_lease(place, wait_until):
+    edge = place.bus(Role.EDGE)
+    begun, ended = [], asyncio.Event()
+
+    async def register(epoch):
+        begun.append(epoch)
+        await ended.wait()
+
+    await edge.start(lambda _: None, on_new_epoch=register)
+    try:
+        place.raw("DEL", keys.lease(edge.instance))
+        await wait_until(lambda: begun, "the new epoch")
+        place.raw("PEXPIRE", keys.lease(edge.instance), 1_500)
+        await wait_until(lambda: (place.names().get(keys.lease(edge.instance)) or 0) > 1_600, "the lease to be renewed")
+        place.raw("DEL", keys.lease(edge.instance))
+        await wait_until(lambda: begun == [2, 3], "a newer epoch to take over")
+    finally:
+        await edge.stop()

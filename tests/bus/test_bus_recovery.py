@@ -102,7 +102,7 @@ async def test_an_inbox_of_another_type_is_made_anew(live, start, wait_until, ma
     await wait_until(lambda: heard.epochs, "a new epoch")
     assert heard.lost == 1
     await works(brain, edge, heard, wait_until, make_ask)
-    assert edge.problem() is None
+    await wait_until(lambda: edge.problem() is None, "the new reader")
 
 
 async def test_a_reader_that_ended_is_started_again(live, start, wait_until, make_ask):

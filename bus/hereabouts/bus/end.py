@@ -80,6 +80,8 @@ class BusEnd:
         self._on_new_epoch: Callable[[int], Awaitable[None]] | None = None
         self._on_lost: Callable[[], None] | None = None
         self._sends: dict[tuple[str, Kind], Any] = {}
+        self._registering: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
         self._started = False
         self._stopped = False
 
@@ -176,7 +178,7 @@ class BusEnd:
         if self._stopped:
             return
         self._stopped = True
-        for step in (self._heartbeat.stop, self._leases.stop, self._drain, self._close):
+        for step in (self._heartbeat.stop, self._end_tasks, self._leases.stop, self._drain, self._close):
             try:
                 await step()
             except Exception as error:
@@ -219,19 +221,45 @@ class BusEnd:
             self._receiver.take(entries_of(await call("XRANGE", self._inbox, "-", "+", urgent=True)))
             await call("UNLINK", self._inbox, keys.epoch(self._instance), urgent=True)
 
-    async def _new_epoch(self, epoch: int, lost: bool, wrong_type: bool) -> None:
+    def _new_epoch(self, epoch: int, lost: bool, wrong_type: bool) -> None:
         if lost:
             self._journal.renew()
             self._call_lost()
-        if wrong_type and self._reader is not None:
-            await self._reader.restart()
+        if wrong_type:
+            self._restart_reader()
         if self._on_new_epoch is not None:
-            await self._on_new_epoch(epoch)
+            # Beside the heartbeat: however long registering takes, the lease is renewed. A newer epoch takes over.
+            if self._registering is not None:
+                self._registering.cancel()
+            self._registering = asyncio.create_task(self._register(self._on_new_epoch, epoch), name="bus epoch")
 
-    async def _after_beat(self) -> None:
-        if self._reader is not None and not self._reader.running and not self._stopped:
-            _log.warning("the inbox reader had stopped")
-            await self._reader.restart()
+    async def _register(self, on_new_epoch: Callable[[int], Awaitable[None]], epoch: int) -> None:
+        try:
+            await on_new_epoch(epoch)
+        except Exception as error:
+            _log.error("on_new_epoch raised %s", type(error).__name__)
+
+    def _after_beat(self) -> None:
+        if self._reader is not None and not self._reader.running:
+            self._restart_reader()
+
+    def _restart_reader(self) -> None:
+        if self._reader is None or (self._restarting is not None and not self._restarting.done()):
+            return
+        _log.warning("the inbox reader is started again")
+        self._restarting = asyncio.create_task(self._restart(self._reader), name="bus reader restart")
+
+    async def _restart(self, reader: Reader) -> None:
+        try:
+            await reader.restart()
+        except HereaboutsError as error:
+            _log.warning("the inbox reader did not start: %s", type(error).__name__)  # the next beat tries again
+
+    async def _end_tasks(self) -> None:
+        for task in (self._registering, self._restarting):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     def _silence(self) -> None:
         self._call_lost()

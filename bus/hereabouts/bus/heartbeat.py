@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,10 @@ class Heartbeat:
         commands: where commands go.
         instance: whose heart this is.
         clock: learns Redis's time with every beat.
-        on_epoch: awaited after a new epoch was taken; `lost` says that Redis lost data (or may have).
+        on_epoch: called after a new epoch was taken, with whether Redis lost data (or may have) and whether the inbox
+            was of another type.
         on_silence: Redis has not answered for ANSWER_TIMEOUT_S; called once until it answers again.
-        on_beat: awaited after each beat that was answered.
+        on_beat: called after each beat that was answered.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class Heartbeat:
         instance: str,
         clock: Clock,
         *,
-        on_epoch: Callable[[int, bool, bool], Awaitable[None]],
+        on_epoch: Callable[[int, bool, bool], None],
         on_silence: Callable[[], None],
-        on_beat: Callable[[], Awaitable[None]],
+        on_beat: Callable[[], None],
     ) -> None:
         self._commands = commands
         self._instance = instance
@@ -132,7 +133,7 @@ class Heartbeat:
             self.silent = False
             try:
                 await self._mend(beat)
-                await self._on_beat()
+                self._on_beat()
             except Exception as error:
                 _log.error("the heartbeat could not be mended: %s", type(error).__name__)
 
@@ -140,12 +141,12 @@ class Heartbeat:
         lost = beat.lost or self._suspect
         if not lost and not beat.lapsed:
             return
-        self._suspect = False
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             await self._take_epoch(beat.wrong_type)
+        self._suspect = False
         metrics.EPOCHS.labels("lost" if lost else "lapsed").inc()
         _log.warning("epoch %d: %s", self.epoch, "the bus lost data" if lost else "the lease had lapsed")
-        await self._on_epoch(self.epoch, lost, beat.wrong_type)
+        self._on_epoch(self.epoch, lost, beat.wrong_type)
 
     async def _beat(self) -> Beat:
         call = self._commands.call

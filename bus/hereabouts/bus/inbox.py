@@ -10,6 +10,7 @@ process start, since "$" is sent anew with each poll and loses first messages; t
 sleeps 5 s after a lost connection; `apply_types=False`, since anything else inspects the handler.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,9 @@ from .topology import CONNECT_TIMEOUT_S, Topology
 POLL_MS = 2_000
 MAX_RECORDS = 64
 """One read's worth: at 64 open calls a read returns them all; more would only make a turn of the loop long."""
+
+STOP_TIMEOUT_S = 1.0
+"""For the read that is cancelled; it waits for nothing but its own cleaning up."""
 
 _RETRIES = 60
 """Half a minute of trying with a back-off that ends at half a second; then the watch starts a new reader."""
@@ -60,7 +64,7 @@ class Inbox:
         broker = self._topology.broker(
             apply_types=False,
             logger=None,  # its lines hold inbox names and, with errors, whole commands
-            graceful_timeout=1.0,
+            graceful_timeout=STOP_TIMEOUT_S,
             socket_connect_timeout=CONNECT_TIMEOUT_S,
             retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=0.5), _RETRIES),
         )
@@ -81,9 +85,17 @@ class Inbox:
 
     async def stop(self) -> None:
         """End reading. What a read had already returned is handed over first."""
-        broker, self._broker, self._subscriber = self._broker, None, None
+        broker, subscriber, self._broker, self._subscriber = self._broker, self._subscriber, None, None
         if broker is None:
             return
+        # FastStream cancels its read without waiting for it, and closes the pool under it: a connection that is just
+        # being made would stay open.
+        subscriber.running = False
+        reads = [task for task in subscriber.tasks if not task.done()]
+        for task in reads:
+            task.cancel()
+        if reads:
+            await asyncio.wait(reads, timeout=STOP_TIMEOUT_S)
         try:
             await broker.stop()
         except (RedisError, OSError, TimeoutError) as error:

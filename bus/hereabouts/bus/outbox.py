@@ -180,16 +180,19 @@ class Outbox:
     def _take_replies(self, connection: Connection, replies: list[Any]) -> None:
         if connection is not self._connection:
             return
+        greeted = self._greeted
         for reply in replies:
             if not self._in_flight:
                 connection.abort()  # a reply that nobody asked for: the stream of replies is out of step
                 return
             command = self._in_flight.popleft()
             if isinstance(reply, CommandRefused) and reply.word in _FOR_A_WHILE and not self._closed:
-                if self._greeted or command.resend:
+                # It was not carried out, so it may go again whatever it is; a greeting belongs to its connection.
+                if greeted:
                     self._put_back.append(command)
                 else:
                     self._finish(command, reply)
+                self._greeted = False
                 connection.abort()
                 continue
             self._finish(command, reply)
