@@ -220,3 +220,9 @@ def ask(bus: BusEnd | None = None, **changes: Any) -> Message:
 @pytest.fixture
 def make_ask() -> Any:
     return ask
+
+
+@pytest.fixture
+def redis_path() -> Path:
+    """The server that also is a sentinel."""
+    return redis_binary()

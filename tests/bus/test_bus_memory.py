@@ -53,3 +53,16 @@ async def test_what_a_silenced_bus_sent_arrives_when_it_is_answered(start, wait_
     assert not at_edge.messages
     hub.answer(brain.instance)
     await wait_until(lambda: at_edge.messages, "the message")
+
+
+async def test_a_message_expires_on_the_hubs_clock(start, wait_until, make_ask):
+    hub = MemoryHub()
+    brain, _ = await start(AtHub(hub), Role.BRAIN)
+    edge, at_edge = await start(AtHub(hub))
+    hub.silence(brain.instance)
+    brain.send(edge.inbox, make_ask(body=b"old", expires_at_ms=brain.now_ms() + 60_000))
+    brain.send(edge.inbox, make_ask(body=b"new", expires_at_ms=brain.now_ms() + 180_000))
+    hub.advance(120_000)
+    hub.answer(brain.instance)
+    await wait_until(lambda: at_edge.messages, "the one that has time left")
+    assert [message.body for message in at_edge.messages] == [b"new"]

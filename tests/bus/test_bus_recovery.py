@@ -116,6 +116,24 @@ async def test_a_reader_that_ended_is_started_again(live, start, wait_until, mak
     assert [message.entry_id for message in heard.messages] == [sent]
 
 
+async def test_a_reader_that_has_gone_deaf_is_started_again(live, start, wait_until, make_ask, monkeypatch):
+    monkeypatch.setattr("hereabouts.bus.inbox.DEAF_S", 2.5)
+    brain, _ = await start(live, Role.BRAIN)
+    edge, heard = await start(live)
+    client = edge._reader._broker.config.broker_config.connection.client
+
+    async def never(*_, **__):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(client, "xread", never)
+    await brain.send(edge.inbox, make_ask(body=b"wakes the last good read"))
+    await wait_until(lambda: heard.messages, "the last good read")
+    await brain.send(edge.inbox, make_ask(body=b"waits"))
+    await wait_until(lambda: edge.problem() == "the inbox reader is not running", "the deafness to be seen")
+    await wait_until(lambda: heard.messages[-1].body == b"waits", "a new reader")
+    assert heard.epochs == []
+
+
 async def test_a_full_server_is_a_problem_and_not_a_death(live, start, wait_until, make_ask):
     edge, _ = await start(live)
     live.raw("CONFIG", "SET", "maxmemory", "1")

@@ -48,6 +48,7 @@ class BusEnd:
         role: what this process is.
         sealer: seals results and page codes.
         make_reader: given the inbox's name and where its entries go.
+        clock: the store's, where it need not be estimated.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class BusEnd:
         role: Role,
         sealer: Sealer,
         make_reader: Callable[[str, Callable[[Sequence[Entry]], None]], Reader],
+        clock: Clock | None = None,
     ) -> None:
         self._commands = commands
         self._role = role
@@ -63,7 +65,7 @@ class BusEnd:
         self._make_reader = make_reader
         self._instance = new_id(role.value)
         self._inbox = keys.inbox(self._instance)
-        self._clock = Clock()
+        self._clock = clock or Clock()
         self._heartbeat = Heartbeat(
             commands,
             self._instance,
@@ -221,11 +223,11 @@ class BusEnd:
             self._receiver.take(entries_of(await call("XRANGE", self._inbox, "-", "+", urgent=True)))
             await call("UNLINK", self._inbox, keys.epoch(self._instance), urgent=True)
 
-    def _new_epoch(self, epoch: int, lost: bool, wrong_type: bool) -> None:
+    def _new_epoch(self, epoch: int, lost: bool) -> None:
         if lost:
             self._journal.renew()
             self._call_lost()
-        if wrong_type:
+            # Its connection may be one to the old server, its place in the stream one that is still to come.
             self._restart_reader()
         if self._on_new_epoch is not None:
             # Beside the heartbeat: however long registering takes, the lease is renewed. A newer epoch takes over.

@@ -54,8 +54,7 @@ class Heartbeat:
         commands: where commands go.
         instance: whose heart this is.
         clock: learns Redis's time with every beat.
-        on_epoch: called after a new epoch was taken, with whether Redis lost data (or may have) and whether the inbox
-            was of another type.
+        on_epoch: called after a new epoch was taken, with whether Redis lost data (or may have).
         on_silence: Redis has not answered for ANSWER_TIMEOUT_S; called once until it answers again.
         on_beat: called after each beat that was answered.
     """
@@ -66,7 +65,7 @@ class Heartbeat:
         instance: str,
         clock: Clock,
         *,
-        on_epoch: Callable[[int, bool, bool], None],
+        on_epoch: Callable[[int, bool], None],
         on_silence: Callable[[], None],
         on_beat: Callable[[], None],
     ) -> None:
@@ -146,7 +145,7 @@ class Heartbeat:
         self._suspect = False
         metrics.EPOCHS.labels("lost" if lost else "lapsed").inc()
         _log.warning("epoch %d: %s", self.epoch, "the bus lost data" if lost else "the lease had lapsed")
-        self._on_epoch(self.epoch, lost, beat.wrong_type)
+        self._on_epoch(self.epoch, lost)
 
     async def _beat(self) -> Beat:
         call = self._commands.call

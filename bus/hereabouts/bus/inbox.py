@@ -12,6 +12,7 @@ sleeps 5 s after a lost connection; `apply_types=False`, since anything else ins
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ from .topology import CONNECT_TIMEOUT_S, Topology
 POLL_MS = 2_000
 MAX_RECORDS = 64
 """One read's worth: at 64 open calls a read returns them all; more would only make a turn of the loop long."""
+
+DEAF_S = 5.0
+"""Two polls and a second. A reader from which no read has returned for so long tries in vain: behind Sentinel, redis-py's
+retry (8.1) can hold on to a connection of the old master for half a minute after a failover."""
 
 STOP_TIMEOUT_S = 1.0
 """For the read that is cancelled; it waits for nothing but its own cleaning up."""
@@ -48,12 +53,18 @@ class Inbox:
         self._on_entries = on_entries
         self._broker: RedisBroker | None = None
         self._subscriber: Any = None
+        self._read_at = 0.0
 
     @property
     def running(self) -> bool:
-        """Whether the reader is at work. It stops by itself on NOGROUP and on some ends of the connection."""
+        """Whether the reader is at work: not ended (it does by itself on NOGROUP), and not deaf."""
         subscriber = self._subscriber
-        return bool(subscriber is not None and subscriber.running and any(not task.done() for task in subscriber.tasks))
+        return bool(
+            subscriber is not None
+            and subscriber.running
+            and any(not task.done() for task in subscriber.tasks)
+            and time.monotonic() - self._read_at < DEAF_S
+        )
 
     async def start(self) -> None:
         """Begin to read.
@@ -76,6 +87,14 @@ class Inbox:
         )
         subscriber(_pipeline)
         setattr(subscriber, "consume_one", self._consume)  # noqa: B010 - a method, replaced on purpose
+        read = subscriber._get_msgs
+
+        async def get_messages(*args: Any) -> None:
+            await read(*args)
+            self._read_at = time.monotonic()
+
+        setattr(subscriber, "_get_msgs", get_messages)  # noqa: B010 - likewise
+        self._read_at = time.monotonic()
         self._broker, self._subscriber = broker, subscriber
         try:
             await broker.start()
@@ -97,6 +116,7 @@ class Inbox:
         if reads:
             await asyncio.wait(reads, timeout=STOP_TIMEOUT_S)
         try:
+            await self._topology.release(broker)
             await broker.stop()
         except (RedisError, OSError, TimeoutError) as error:
             _log.warning("the inbox reader ended with %s", type(error).__name__)

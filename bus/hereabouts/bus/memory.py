@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from hereabouts.schemas.records import Role
 
 from . import keys
+from .clock import Clock
 from .commands import Entry
 from .end import BusEnd
 from .memory_store import MemoryCommands, MemoryStore
@@ -76,6 +77,17 @@ def _own_keys(instance: str) -> set[bytes]:
     return {name.encode() for name in names[:3]}
 
 
+class _HubClock(Clock):
+    """The store's clock itself: nothing to estimate, and it moves when a test moves it."""
+
+    def __init__(self, hub: MemoryHub) -> None:
+        super().__init__()
+        self._hub = hub
+
+    def at(self, now_local_ms: float) -> int:
+        return self._hub.now_ms()
+
+
 class _MemoryReader:
     """Hands over what is written to a stream, all of one loop turn together."""
 
@@ -133,11 +145,7 @@ class MemoryBus(BusEnd):
         def make_reader(stream: str, on_entries: Callable[[Sequence[Entry]], None]) -> _MemoryReader:
             return _MemoryReader(hub.store, stream, on_entries)
 
-        super().__init__(self._memory, role, sealer or Sealer(_TEST_KEY, "memory"), make_reader)
-
-    def now_ms(self) -> int:
-        """The hub's clock, which a test may move."""
-        return self._hub.now_ms()
+        super().__init__(self._memory, role, sealer or Sealer(_TEST_KEY, "memory"), make_reader, _HubClock(hub))
 
     def beat(self) -> None:
         """Let the heartbeat look at once."""

@@ -102,6 +102,14 @@ class Topology:
             **options,
         )
 
+    @staticmethod
+    async def release(broker: RedisBroker) -> None:
+        """Close what a broker's own stop leaves open: its connections to the sentinels (FastStream 0.7.8)."""
+        state: Any = broker.config.broker_config.connection
+        manager = getattr(state.client.connection_pool, "sentinel_manager", None) if state else None
+        for client in getattr(manager, "sentinels", ()):
+            await client.aclose()
+
 
 def parse(url: str) -> Topology:
     """Read a bus URL.
