@@ -18,8 +18,17 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def reply(port, *command):
+    """A command's reply; None while nobody answers."""
+    try:
+        with redis.Redis(port=port) as client:
+            return client.execute_command(*command)
+    except redis.RedisError:
+        return None
+
+
 @pytest.fixture
-def sentinel(tmp_path, redis_path):
+async def sentinel(tmp_path, redis_path, wait_until):
     """A master, a replica and one sentinel; yields its port and the master's process."""
     running = []
 
@@ -40,6 +49,10 @@ def sentinel(tmp_path, redis_path):
     master, replica, watch = free_port(), free_port(), free_port()
     process = run("master", master)
     run("replica", replica, f"replicaof 127.0.0.1 {master}")
+    # First, since a sentinel looks at a replica's state only every ten seconds, and an unsynced one is no candidate.
+    await wait_until(
+        lambda: (reply(replica, "INFO", "replication") or {}).get("master_link_status") == "up", "a synced replica"
+    )
     run(
         "sentinel",
         watch,
@@ -55,15 +68,7 @@ def sentinel(tmp_path, redis_path):
 
 async def test_a_failover_is_a_new_epoch_on_the_new_master(sentinel, wait_until, make_ask):
     port, master = sentinel
-    with redis.Redis(port=port) as asked:
-
-        def replica_known():
-            try:
-                return asked.sentinel_slaves("main")
-            except redis.RedisError:
-                return None
-
-        await wait_until(replica_known, "the sentinel to know the replica")
+    await wait_until(lambda: reply(port, "SENTINEL", "SLAVES", "main"), "the sentinel to know the replica")
     bus = RedisBus(f"redis+sentinel://127.0.0.1:{port}/main", Role.EDGE, Sealer({"k": bytes(32)}, "k"))
     got, epochs = [], []
 
