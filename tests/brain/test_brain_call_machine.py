@@ -229,8 +229,8 @@ class CallMachine(RuleBasedStateMachine):
         assert (self.call.state is CallState.SETTLED) == bool(self.settles)
 
     @invariant()
-    def it_ends_by_its_deadline(self) -> None:
-        if self.now >= self.call.request.deadline_ms + 1:
+    def it_ends_by_the_last_resort(self) -> None:
+        if self.now >= self.call.request.last_resort_ms + 1:
             assert self.settles
 
     @invariant()
@@ -238,7 +238,7 @@ class CallMachine(RuleBasedStateMachine):
         if self.is_open:
             assert self.call.open_edges
             assert self.wake is not None
-            assert self.wake <= self.call.request.deadline_ms
+            assert self.wake <= self.call.request.last_resort_ms
 
     @invariant()
     def one_prompt_at_most(self) -> None:
@@ -260,7 +260,7 @@ class CallMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "call"):
-            self.now = max(self.now, self.call.request.deadline_ms)
+            self.now = max(self.now, self.call.request.last_resort_ms)
             self.did(self.call.tick(self.now))
             assert len(self.settles) == 1
 

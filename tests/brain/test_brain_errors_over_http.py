@@ -130,7 +130,7 @@ async def test_an_agent_may_use_its_session_only(house: Any) -> None:
     assert (await house.http.get("/v1/tools", headers=agent)).status_code == 200
     error(await house.http.post("/v1/sessions", json={}, headers=agent), 403, "forbidden")
     error(await house.http.delete(f"/v1/sessions/{session}", headers=agent), 403, "forbidden")
-    error(await house.http.get(f"/v1/invocations/{new_correlation_id()}", headers=agent), 403, "forbidden")
+    error(await house.http.get(f"/v1/invocations/{new_correlation_id()}", headers=agent), 404, "not_found")
 
 
 async def test_an_ended_session_makes_its_tokens_useless(house: Any) -> None:
@@ -174,9 +174,19 @@ async def test_an_unknown_session(house: Any, session: str) -> None:
     ErrorBody.model_validate(response.json())
 
 
-@pytest.mark.parametrize("correlation_id", ["x", new_correlation_id(), "00000000-0000-0000-0000-000000000000"])
+@pytest.mark.parametrize(
+    "correlation_id", ["x", "01900000-0000-7000-8000-000000000000", "00000000-0000-0000-0000-000000000000"]
+)
 async def test_an_unknown_invocation(house: Any, correlation_id: str) -> None:
     error(await house.http.get(f"/v1/invocations/{correlation_id}"), 404, "not_found")
+
+
+async def test_an_agent_sees_the_calls_of_its_own_session_only(house: Any) -> None:
+    mine, other = await house.session(), await house.session()
+    path = f"/v1/invocations/{(await house.invoke(mine['session_id']))['correlation_id']}"
+    assert (await house.http.get(path, headers={"Authorization": f"Bearer {mine['agent_token']}"})).status_code == 200
+    response = await house.http.get(path, headers={"Authorization": f"Bearer {other['agent_token']}"})
+    error(response, 404, "not_found")
 
 
 async def test_another_tenants_invocation_looks_like_none(house: Any, other_tenant: Any) -> None:

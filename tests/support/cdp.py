@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from .waiting import LOOK_EVERY_S, until
+from .waiting import until
 
 FLAGS = [
     "--no-sandbox",

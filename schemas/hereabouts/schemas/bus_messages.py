@@ -123,7 +123,8 @@ class JournalEntry(Model):
     purpose: str | None = None
     marks: list[Mark] = Field(default=[], description="the call's spans, in the `settled` entry")
     earlier: list["JournalEntry"] = Field(
-        default=[], description="in the `settled` entry: the edges' lines that came with their results, so that one write holds all"
+        default=[],
+        description="in the `settled` entry: the edges' lines that came with their results, so that one write holds all",
     )
 
 

@@ -27,7 +27,8 @@ class HereaboutsError(Exception):
 
     def body(self, trace_id: str | None = None) -> ErrorBody:
         """The error as a caller sees it."""
-        return ErrorBody(code=self.code, message=str(self), details=self.details, trace_id=trace_id)
+        details = {name: value for name, value in self.details.items() if name != "problem"}  # it is the message
+        return ErrorBody(code=self.code, message=str(self), details=details, trace_id=trace_id)
 
 
 class InvalidRequest(HereaboutsError):

@@ -86,7 +86,9 @@ class PairingRecord(Model):
     public_key: str = Field(description="raw Ed25519 key, base64url")
     state: PairingState
     request_id: str
-    role: Literal["node", "operator"] = Field(default="node", description="what the device may be; one never passes for the other")
+    role: Literal["node", "operator"] = Field(
+        default="node", description="what the device may be; one never passes for the other"
+    )
     display_name: str | None = None
     platform: str | None = None
     device_family: str | None = None

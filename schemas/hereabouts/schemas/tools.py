@@ -35,8 +35,12 @@ class LocationArguments(StrictModel):
             description="how exact the position should be: coarse (3,000 m), balanced (100 m), precise (25 m), or metres. A wish, not a gate",
         )
     )
-    max_age_ms: Milliseconds = Field(
-        default=0, ge=0, le=24 * 3_600_000, description="how old the position may be, in milliseconds"
+    max_age_ms: Milliseconds | None = Field(
+        default=None,
+        ge=0,
+        le=24 * 3_600_000,
+        description="how old the position may be, in milliseconds; 0 accepts only a new one. Left out: a new one is "
+        "looked for, and one up to 15,000 ms old is accepted",
     )
 
     @field_validator("desired_accuracy", mode="before")

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from hereabouts.schemas.bus_messages import ClientResult, ClientState, JournalEntry, JournalKind, Progress
+from hereabouts.schemas.limits import BRAIN_BUDGET_MS
 from hereabouts.schemas.outcomes import Reason
 from hereabouts.schemas.records import ClientRecord
 from hereabouts.schemas.tools import LOCATION_GET
@@ -67,8 +68,13 @@ class Request:
 
     @property
     def deadline_ms(self) -> float:
-        """When the caller must have its answer."""
+        """When the clients' edges must have answered, so that the caller has its answer."""
         return self.started_ms + self.budget.budget_ms
+
+    @property
+    def last_resort_ms(self) -> float:
+        """When the brain ends the call by itself, if guards and leases have all missed it."""
+        return self.started_ms + BRAIN_BUDGET_MS
 
     def wall_ms(self, now: float) -> int:
         """A time of the monotonic clock as wall-clock milliseconds."""
@@ -258,6 +264,7 @@ class Call:
     def tick(self, now: float) -> list[Action]:
         """The time of the last `Wake` has come (or passed)."""
         self._must_have_started("tick")
+        self._wake_ms = None  # a clock may ring a moment early; then it is wound up again
         return self._advance(now)
 
     def cancel(self, now: float) -> list[Action]:
@@ -274,7 +281,7 @@ class Call:
         if self.state is CallState.SETTLED:
             return []
         actions: list[Action] = []
-        if now >= self.request.deadline_ms:
+        if now >= self.request.last_resort_ms:
             return self._settle_with_what_is_known(now, why="deadline")
         grants = self._grants()
         if grants and not self.plan.every:
@@ -283,10 +290,11 @@ class Call:
                 self.state = CallState.CHOOSING
             # Only silent asks can still better it in time: a prompt that a person reads takes seconds.
             others = any(not ask.may_prompt for ask in self._open())
-            if now >= self.window_ends_ms or not others:
+            chosen_by_ms = min(self.window_ends_ms, self.request.deadline_ms)
+            if now >= chosen_by_ms or not others:
                 return self._settle_with_what_is_known(now)
-            return self._wake(min(self.window_ends_ms, self.request.deadline_ms))
-        if self._prompt_is_due(now):
+            return self._wake(chosen_by_ms)
+        if now < self.request.deadline_ms and self._prompt_is_due(now):
             candidates = self._prompt_candidates()
             if candidates:
                 actions += self._ask(now, candidates[0], may_prompt=True)
@@ -312,10 +320,14 @@ class Call:
         return sorted((c for c in unasked + turned if c.edge not in self.lost_edges), key=preference)
 
     def _next_wake(self, now: float) -> float:
-        """The deadline, or the ladder's next rung before it."""
+        """The ladder's next rung, or the last resort: at the deadline the edges' guards answer, not this clock."""
         rung = self.request.started_ms + self.plan.prompt_after_ms
-        waits_for_rung = now < rung and self._prompt_candidates() and not any(a.may_prompt for a in self.asks.values())
-        return min(rung, self.request.deadline_ms) if waits_for_rung else self.request.deadline_ms
+        waits_for_rung = (
+            now < rung < self.request.deadline_ms
+            and self._prompt_candidates()
+            and not any(a.may_prompt for a in self.asks.values())
+        )
+        return rung if waits_for_rung else self.request.last_resort_ms
 
     def _settle_with_what_is_known(
         self,

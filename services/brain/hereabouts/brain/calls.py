@@ -33,7 +33,7 @@ from .call import Action, Call, Ignored, Journal, Request, SendAsk, SendCancel, 
 from .errors import Draining
 from .invocation import Invocation
 from .routing import Plan, plan
-from .timers import Timers
+from .timers import Timers, monotonic_ms
 from .tools import ArgumentChecks, tool_of
 from .traces import Trace
 
@@ -389,4 +389,4 @@ class Calls:
 
     @staticmethod
     def _now() -> float:
-        return asyncio.get_running_loop().time() * 1000
+        return monotonic_ms()

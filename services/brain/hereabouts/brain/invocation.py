@@ -66,8 +66,8 @@ def parse(body: bytes, *, started_ms: float, started_ns: int, trace: TraceContex
     arguments, max_age_ms, accuracy_m = request.arguments, DEFAULT_MAX_AGE_MS, None
     if request.tool == LOCATION_GET:
         checked = location_arguments(request.arguments)
-        arguments = checked.model_dump(exclude_unset=True)
-        if "max_age_ms" in checked.model_fields_set:
+        arguments = checked.model_dump(exclude_none=True)
+        if checked.max_age_ms is not None:
             max_age_ms = checked.max_age_ms
         accuracy_m = wanted_accuracy_m(checked.desired_accuracy)
     return Invocation(

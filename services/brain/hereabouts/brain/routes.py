@@ -33,6 +33,7 @@ from .calls import Calls
 from .errors import BadRequest
 from .routing import preference
 from .sessions import Sessions, view
+from .timers import monotonic_ms
 from .tools import BUILT_IN, each_name_once, invalid
 
 BUS_WAIT_S = CLIENT_BUDGET_MS / 1000
@@ -102,7 +103,7 @@ class Api:
 
     async def invoke(self, request: Request) -> Response:
         """`POST /v1/sessions/{id}/invocations`: one call, and its answer."""
-        started_ns, started_ms = time.time_ns(), asyncio.get_running_loop().time() * 1000
+        started_ns, started_ms = time.time_ns(), monotonic_ms()
         _, session = await self._session(request)
         wanted = invocation.parse(
             await read_body(request),
@@ -150,14 +151,17 @@ class Api:
         return SessionTools(tools=each_name_once(sorted(clients, key=preference)))
 
     async def get_invocation(self, request: Request) -> InvocationView:
-        """`GET /v1/invocations/{correlation_id}`: where a call stands, from the journal alone."""
+        """`GET /v1/invocations/{correlation_id}`: where a call stands, from the journal alone.
+
+        An agent sees the calls of its own session; of another's it is told what a stranger is told.
+        """
         correlation_id = request.path_params["correlation_id"]
         async with bus_in_time():
             caller = await self._caller(request)
-            caller.must_be_tenant()
             entries = await self.bus.journal.read(correlation_id) if is_correlation_id(correlation_id) else []
         own = [entry for entry in entries if entry.tenant == caller.tenant]
-        if not own:
+        sessions = {entry.session for entry in own if entry.session is not None}
+        if not own or (caller.session is not None and caller.session not in sessions):
             raise NotFound(what="invocation")
         return timeline.view(correlation_id, own)
 

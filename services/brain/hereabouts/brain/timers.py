@@ -1,12 +1,18 @@
 """One timer for all open calls: a heap of wishes and a single handle of the event loop."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from heapq import heappop, heappush
 
 
+def monotonic_ms() -> float:
+    """The loop's clock, read now: `loop.time()` of uvloop is that of the turn's begin, and a turn may take a while."""
+    return time.monotonic() * 1000
+
+
 class Timers:
-    """Wakes keys at times of the loop's clock, in milliseconds. A later wish for a key replaces its earlier one."""
+    """Wakes keys at times of `monotonic_ms`. A later wish for a key replaces its earlier one."""
 
     def __init__(self, on_due: Callable[[str], None]) -> None:
         self._on_due = on_due
@@ -48,7 +54,7 @@ class Timers:
 
     def _fire(self) -> None:
         self._handle, self._handle_ms = None, float("inf")
-        now = asyncio.get_running_loop().time() * 1000
+        now = monotonic_ms()
         due = []
         while self._heap and self._heap[0][0] <= now + RESOLUTION_MS:
             at_ms, key = heappop(self._heap)

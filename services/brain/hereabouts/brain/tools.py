@@ -19,6 +19,9 @@ from hereabouts.schemas.tools import LOCATION_GET_TOOL, LocationArguments, Tool
 MAX_PROBLEMS = 5
 """Problems named in one answer: an agent corrects a few at a time."""
 
+MAX_NAMES = 20
+"""Property names listed in an error."""
+
 MAX_COMPILED = 1_000
 """Compiled schemas kept, by content: pages of one app share theirs."""
 
@@ -81,6 +84,15 @@ def each_name_once(clients: Iterable[ClientRecord]) -> list[Tool]:
     return list(found.values())
 
 
+def _unknown_property(tool: Tool) -> str:
+    """Says what may stand there instead, as far as the schema's first level tells."""
+    known = tool.params_schema.get("properties")
+    names = ", ".join(str(name)[:64] for name in list(known)[:MAX_NAMES]) if isinstance(known, dict) else ""
+    return (
+        f"an unknown property stands here; `{tool.name}` takes {names}" if names else "an unknown property stands here"
+    )
+
+
 class ArgumentChecks:
     """Checks arguments against clients' schemas; compiled ones are kept by content."""
 
@@ -100,7 +112,7 @@ class ArgumentChecks:
         for error in self._validator(tool).iter_errors(arguments):
             at = ".".join(["arguments", *(str(part)[:64] for part in error.instance_path)])
             keyword = str(error.schema_path[-1]) if error.schema_path else ""
-            text = "an unknown property stands here" if keyword in _UNKNOWN else error.message[:200]
+            text = _unknown_property(tool) if keyword in _UNKNOWN else error.message[:200]
             problems.setdefault(at, text)
             if len(problems) == MAX_PROBLEMS:
                 break

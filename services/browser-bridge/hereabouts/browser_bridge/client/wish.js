@@ -41,8 +41,8 @@ const PARAMS_SCHEMA = {
       type: "integer",
       minimum: 0,
       maximum: 86_400_000,
-      default: 0,
-      description: "how old the position may be, in milliseconds",
+      description:
+        "how old the position may be, in milliseconds; 0 accepts only a new one. Left out: a new one is looked for, and one up to 15,000 ms old is accepted",
     },
   },
 };
