@@ -34,7 +34,7 @@ format: $(STAMP)
 	$(VENV)/bin/ruff format .
 
 # The lock is requirements.lock: every version with its hashes, and no registry's address.
-lock: $(STAMP)
+lock:
 	$(VENV)/bin/uv lock --upgrade
 	$(VENV)/bin/uv export --quiet --all-packages --all-groups --no-emit-workspace --no-annotate --no-header --output-file requirements.lock
 

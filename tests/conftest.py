@@ -16,7 +16,9 @@ def pytest_runtest_makereport(
     report = yield
     if SKIPS_FAIL and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped, and HEREABOUTS_SKIPS_FAIL=1: {call.excinfo and call.excinfo.value}"
+        report.longrepr = (
+            f"{item.nodeid} was skipped, and HEREABOUTS_SKIPS_FAIL=1: {call.excinfo and call.excinfo.value}"
+        )
     return report
 
 
