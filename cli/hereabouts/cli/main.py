@@ -140,7 +140,10 @@ def ask(
     timeout_ms: Annotated[
         float | None, typer.Option(help="Wished budget in milliseconds; default: 5,000.", show_default=False)
     ] = None,
-    max_age_ms: Annotated[int, typer.Option(min=0, help="How old the position may be, in milliseconds.")] = 0,
+    max_age_ms: Annotated[
+        int | None,
+        typer.Option(min=0, help="How old the position may be, in milliseconds; 0: only a new one. Default: 15,000."),
+    ] = None,
     accuracy: Annotated[
         Literal["coarse", "balanced", "precise"] | None, typer.Option(help="How exact the position should be.")
     ] = None,
@@ -165,9 +168,7 @@ def ask(
                 await target.session(hereabouts, session),
                 purpose,
                 timeout_ms,
-                LocationArguments(desired_accuracy=accuracy, max_age_ms=max_age_ms)
-                if accuracy
-                else LocationArguments(max_age_ms=max_age_ms),
+                LocationArguments(desired_accuracy=accuracy, max_age_ms=max_age_ms),
             )
             answer = await ask_once(hereabouts, wish, Console(quiet=True) if as_json else console)
         if as_json:

@@ -101,7 +101,7 @@ def location(
     purpose: str | None,
     route: str,
 ) -> Operation[Answer]:
-    said = arguments.model_dump(mode="json", exclude_unset=True)
+    said = arguments.model_dump(mode="json", exclude_none=True)
     body = _invocation(LOCATION_GET, said, timeout_ms, purpose, route)
     return Operation("POST", _invocations(session), LOCATION_ANSWER.validate_json, body)
 

@@ -128,10 +128,41 @@ class JournalEntry(Model):
     )
 
 
+CLOCKS_DIFFER_MS = 5
+"""How far the clocks of two processes, each estimated from Redis's, are taken to differ."""
+
+_CAUSES = (JournalKind.ASKED, JournalKind.DELIVERED, JournalKind.ANSWERED)
+
+
 def in_order(entries: "list[JournalEntry]") -> "list[JournalEntry]":
-    """A call's lines with those that a `settled` entry carries unfolded, by their times."""
+    """A call's lines with those that a `settled` entry carries unfolded, by their times.
+
+    Lines of two processes may seem a few milliseconds out of order. So a client's nth delivery never stands before its
+    nth ask, nor its nth answer before that delivery, nor the settlement before what it settled.
+    """
     lines = [line for entry in entries for line in (*entry.earlier, entry.model_copy(update={"earlier": []}))]
-    return sorted(lines, key=lambda line: (line.at_ms, line.kind is JournalKind.SETTLED))
+    lines.sort(key=lambda line: line.at_ms)
+    count: dict[tuple[str | None, JournalKind], int] = {}
+    seen: dict[tuple[str | None, int, JournalKind], int] = {}
+    placed: list[tuple[int, int, JournalEntry]] = []
+    for rank, kind in enumerate(_CAUSES):
+        for line in (line for line in lines if line.kind is kind):
+            nth = count[line.client_id, kind] = count.get((line.client_id, kind), 0) + 1
+            cause = seen.get((line.client_id, nth, _CAUSES[rank - 1]), line.at_ms) if rank else line.at_ms
+            at_ms = seen[line.client_id, nth, kind] = _not_before(cause, line.at_ms)
+            placed.append((at_ms, rank, line))
+    others = [line for line in lines if line.kind not in _CAUSES]
+    placed += [(line.at_ms, len(_CAUSES), line) for line in others if line.kind is not JournalKind.SETTLED]
+    latest = max((at_ms for at_ms, _, line in placed if line.kind is not JournalKind.LATE), default=0)
+    placed += [
+        (_not_before(latest, line.at_ms), len(_CAUSES) + 1, line) for line in others if line.kind is JournalKind.SETTLED
+    ]
+    return [line for _, _, line in sorted(placed, key=lambda place: place[:2])]
+
+
+def _not_before(cause_ms: int, at_ms: int) -> int:
+    """A time, moved behind its cause's as far as clocks may differ."""
+    return cause_ms if at_ms < cause_ms <= at_ms + CLOCKS_DIFFER_MS else at_ms
 
 
 def accuracy_bucket(accuracy_m: float) -> Literal["≤25 m", "≤100 m", "≤3 km", ">3 km"]:
