@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Literal
 from zoneinfo import available_timezones
 
@@ -47,6 +46,9 @@ TOOL_MESSAGES: Mapping[Reason, str] = {
     Reason.ACQUIRING: f"The user's page or device is still working on it. {_MAY_RETRY}",
 }
 """Where the table's words speak of a location, what is said of another tool."""
+
+_TIME_ZONES = frozenset(available_timezones())
+"""Read while the process starts: it costs some 10 ms, which no call should pay."""
 
 _REGION = re.compile(r"^[A-Za-z]{2,8}(?:-[A-Za-z]{4})?-([A-Za-z]{2}|[0-9]{3})(?:-|$)")
 """BCP 47: language, perhaps a script, then the region (two letters or three digits)."""
@@ -131,12 +133,7 @@ def region_of(languages: list[str]) -> str | None:
 
 def known_time_zone(name: str | None) -> str | None:
     """A client's time zone when IANA lists it, or None: free text never stands in a trusted field."""
-    return name if name in _time_zones() else None
-
-
-@cache
-def _time_zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    return name if name in _TIME_ZONES else None
 
 
 def _answered_by(client: ClientRecord | None) -> AnsweredBy | None:
