@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hereabouts.schemas.bus_messages import JournalEntry, JournalKind
+from hereabouts.schemas.bus_messages import JournalEntry, JournalKind, JournalLine
 from hereabouts.schemas.ids import is_correlation_id, time_of
 from hereabouts.schemas.limits import JOURNAL_PARTITIONS, JOURNAL_TTL_MS
 
@@ -102,7 +102,7 @@ class Journal:
 
 def _line(entry: Entry) -> JournalEntry | None:
     try:
-        return JournalEntry.model_validate_json(entry[1][b"b"])
+        return JournalLine.model_validate_json(entry[1][b"b"]).entry()
     except (KeyError, ValidationError):
         _log.warning("skipped a journal line that cannot be read")
         return None

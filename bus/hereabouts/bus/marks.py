@@ -4,7 +4,7 @@
 """
 
 from hereabouts.schemas.ids import new_span_id
-from hereabouts.schemas.marks import Mark, Service, SpanKind
+from hereabouts.schemas.marks import PackedMark, Service, SpanKind
 
 from . import keys
 from .port import Message
@@ -20,7 +20,7 @@ def hop_marks(
     destination: str,
     parent_id: str | None,
     handled_at_ns: int | None = None,
-) -> tuple[Mark, Mark]:
+) -> tuple[PackedMark, PackedMark]:
     """The marks of one message's way over a stream: "send edge.inbox" and "process edge.inbox".
 
     Args:
@@ -45,7 +45,7 @@ def hop_marks(
     }
     if message.entry_id:
         common["messaging.message.id"] = message.entry_id
-    send = Mark(
+    send = PackedMark(
         span_id=new_span_id(),
         parent_id=parent_id,
         name=f"send {template}",
@@ -55,7 +55,7 @@ def hop_marks(
         end_ns=max(sent_at_ns, received_at_ns),
         attributes={**common, "messaging.operation.type": "send", "messaging.operation.name": "send"},
     )
-    process = Mark(
+    process = PackedMark(
         span_id=new_span_id(),
         parent_id=send.span_id,
         name=f"process {template}",

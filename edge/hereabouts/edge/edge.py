@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -258,8 +259,8 @@ class Edge:
                 by_guard=effect.by_guard,
                 during_call=outcome.during_call,
                 received_at_ms=clocks.redis_ms(ask.answered_ms if ask.answered_ms is not None else now_ms()),
-                marks=ask_marks(ask, reply, outcome, effect.by_guard, self.service, self.bus.inbox, clocks),
-                journal=lines,
+                packed_marks=ask_marks(ask, reply, outcome, effect.by_guard, self.service, self.bus.inbox, clocks),
+                packed_journal=lines,
             )
             self._send(Kind.RESULT, ask, reply, result.model_dump_json(exclude_defaults=True).encode())
 
@@ -297,7 +298,7 @@ class Edge:
             )
             self._spans.export(effect.ask.request.span.trace_id, [late])
 
-    def _journal(self, kind: JournalKind, ask: OpenAsk, **fields: object) -> None:
+    def _journal(self, kind: JournalKind, ask: OpenAsk, **fields: Any) -> None:
         try:
             self.bus.journal.write(line(kind, ask, self.service.name, self.bus.now_ms(), **fields))
         except HereaboutsError:

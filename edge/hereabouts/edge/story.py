@@ -6,11 +6,12 @@ account for is split evenly between the two directions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hereabouts.bus.marks import hop_marks
 from hereabouts.schemas.bus_messages import JournalEntry, JournalKind, accuracy_bucket
 from hereabouts.schemas.ids import new_span_id
-from hereabouts.schemas.marks import Mark, Service, SpanKind
+from hereabouts.schemas.marks import PackedMark, Service, SpanKind
 
 from .dialect import ClientPhase, Outcome
 from .open_ask import OpenAsk, ReplyTo
@@ -48,7 +49,7 @@ def ask_marks(
     service: EdgeService,
     inbox: str,
     clocks: Clocks,
-) -> list[Mark]:
+) -> list[PackedMark]:
     """The ask's way over the stream, the span from frame out to frame in, and the client's phases under it.
 
     A brain that joined another's ask under another trace gets its own hop only: spans do not stand in two traces.
@@ -73,7 +74,7 @@ def ask_marks(
 
 def _edge_mark(
     ask: OpenAsk, outcome: Outcome, by_guard: bool, service: Service, parent_id: str, clocks: Clocks
-) -> Mark:
+) -> PackedMark:
     request = ask.request
     end_ms = ask.answered_ms if ask.answered_ms is not None else ask.arrived_ms
     start_ms = ask.delivered_ms if ask.delivered_ms is not None else ask.arrived_ms
@@ -94,7 +95,7 @@ def _edge_mark(
         attributes["hereabouts.node_code"] = outcome.node_code
     if ask.state is not None:
         attributes["hereabouts.client.state"] = ask.state.value
-    return Mark(
+    return PackedMark(
         span_id=request.span.span_id,
         parent_id=parent_id,
         name=f"ask {ask.kind}",
@@ -106,14 +107,14 @@ def _edge_mark(
     )
 
 
-def _phases(phases: Sequence[ClientPhase], edge: Mark, client_service: Service) -> list[Mark]:
+def _phases(phases: Sequence[ClientPhase], edge: PackedMark, client_service: Service) -> list[PackedMark]:
     kept = list(phases)[:MAX_PHASES]
     if not kept:
         return []
     span_ms = (edge.end_ns - edge.start_ns) / 1_000_000
     worked_ms = min(span_ms, max(phase.end_ms for phase in kept))
     received_ms = (span_ms - worked_ms) / 2
-    client = Mark(
+    client = PackedMark(
         span_id=new_span_id(),
         parent_id=edge.span_id,
         name="client",
@@ -130,7 +131,7 @@ def _phases(phases: Sequence[ClientPhase], edge: Mark, client_service: Service) 
     return [
         client,
         *(
-            Mark(
+            PackedMark(
                 span_id=new_span_id(),
                 parent_id=client.span_id,
                 name=phase.name,
@@ -146,50 +147,50 @@ def _phases(phases: Sequence[ClientPhase], edge: Mark, client_service: Service) 
     ]
 
 
-def journal_lines(ask: OpenAsk, outcome: Outcome, role: Service, clocks: Clocks) -> list[JournalEntry]:
-    """When the client got the ask and when it answered, for the brain's one write."""
-    lines: list[JournalEntry] = []
+def journal_lines(ask: OpenAsk, outcome: Outcome, role: Service, clocks: Clocks) -> list[dict[str, Any]]:
+    """When the client got the ask and when it answered, for the brain's one write; packed, since it only carries them."""
+    lines: list[dict[str, Any]] = []
+    common = _common(ask, role)
     if ask.delivered_ms is not None:
         lines.append(
-            line(
-                JournalKind.DELIVERED,
-                ask,
-                role,
-                clocks.redis_ms(ask.delivered_ms),
-                deadline_ms=clocks.redis_ms(ask.deadline_ms),
-                budget_ms=int(ask.request.left_ms),
-            )
+            {
+                **common,
+                "kind": JournalKind.DELIVERED,
+                "at_ms": clocks.redis_ms(ask.delivered_ms),
+                "deadline_ms": clocks.redis_ms(ask.deadline_ms),
+                "budget_ms": int(ask.request.left_ms),
+            }
         )
     answered_ms = ask.answered_ms if ask.answered_ms is not None else ask.arrived_ms
-    lines.append(
-        line(
-            JournalKind.ANSWERED,
-            ask,
-            role,
-            clocks.redis_ms(answered_ms),
-            status=outcome.status.value,
-            reason=str(outcome.reason) if outcome.reason is not None else None,
-            elapsed_ms=max(0, int(answered_ms - ask.arrived_ms)),
-            accuracy_bucket=accuracy_bucket(outcome.fix.accuracy) if outcome.fix is not None else None,
-        )
-    )
+    answered: dict[str, Any] = {
+        **common,
+        "kind": JournalKind.ANSWERED,
+        "at_ms": clocks.redis_ms(answered_ms),
+        "status": outcome.status.value,
+        "elapsed_ms": max(0, int(answered_ms - ask.arrived_ms)),
+    }
+    if outcome.reason is not None:
+        answered["reason"] = str(outcome.reason)
+    if outcome.fix is not None:
+        answered["accuracy_bucket"] = accuracy_bucket(outcome.fix.accuracy)
+    lines.append(answered)
     return lines
 
 
-def line(kind: JournalKind, ask: OpenAsk, role: Service, at_ms: int, **fields: object) -> JournalEntry:
+def line(kind: JournalKind, ask: OpenAsk, role: Service, at_ms: int, **fields: Any) -> JournalEntry:
     """One line of the story of an ask."""
-    return JournalEntry.model_validate(
-        {
-            "kind": kind,
-            "correlation_id": ask.request.correlation_id,
-            "tenant": ask.request.tenant,
-            "at_ms": at_ms,
-            "by": role.value,
-            "session": ask.session,
-            "tool": ask.request.tool,
-            "client_kind": ask.kind,
-            "client_id": ask.request.client_id,
-            "trace_id": ask.request.span.trace_id,
-            **fields,
-        }
-    )
+    return JournalEntry(kind=kind, at_ms=at_ms, **_common(ask, role), **fields)
+
+
+def _common(ask: OpenAsk, role: Service) -> dict[str, Any]:
+    """What each line of an ask says."""
+    return {
+        "correlation_id": ask.request.correlation_id,
+        "tenant": ask.request.tenant,
+        "by": role.value,
+        "session": ask.session,
+        "tool": ask.request.tool,
+        "client_kind": ask.kind,
+        "client_id": ask.request.client_id,
+        "trace_id": ask.request.span.trace_id,
+    }

@@ -19,7 +19,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from opentelemetry.trace import SpanKind as OtelKind
 from opentelemetry.trace.status import Status, StatusCode
 
-from hereabouts.schemas.marks import Mark, Service, SpanKind
+from hereabouts.schemas.marks import Mark, Packed, PackedMark, Service, SpanKind, unpack
 
 from .logs import get_logger
 from .settings import ServiceSettings
@@ -107,7 +107,13 @@ class SpanExport:
         return self._processor is not None
 
     def settled(
-        self, trace_id: str, marks: Sequence[Mark], *, granted: bool, elapsed_ms: int, sampled: bool = True
+        self,
+        trace_id: str,
+        marks: Sequence[Mark | Packed | PackedMark],
+        *,
+        granted: bool,
+        elapsed_ms: int,
+        sampled: bool = True,
     ) -> bool:
         """Decide about a settled call and export it if it is to be kept; whether it was."""
         if self._processor is None:
@@ -115,7 +121,7 @@ class SpanExport:
         kept_for = reason_to_keep(
             trace_id,
             granted=granted,
-            failed=any(mark.error_type is not None for mark in marks),
+            failed=any(_error_of(mark) is not None for mark in marks),
             elapsed_ms=elapsed_ms,
             sampled=sampled,
             ratio=self._ratio,
@@ -123,7 +129,8 @@ class SpanExport:
         )
         if kept_for is None:
             return False
-        self._hand_over(self._processor, trace_id, marks, kept_for)
+        whole = [mark if isinstance(mark, Mark) else unpack(mark) for mark in marks]
+        self._hand_over(self._processor, trace_id, whole, kept_for)
         return True
 
     def export(self, trace_id: str, marks: Sequence[Mark]) -> None:
@@ -147,6 +154,10 @@ class SpanExport:
         for mark in marks:
             first = kept_for is not None and mark.parent_id not in own
             processor.on_end(build_span(number, mark, kept_for if first else None))
+
+
+def _error_of(mark: Mark | Packed | PackedMark) -> str | None:
+    return mark.error_type if isinstance(mark, Mark) else mark[-1]
 
 
 def build_span(trace_id: int, mark: Mark, kept_for: str | None = None) -> ReadableSpan:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from .base import EpochMs, Milliseconds, Model
 from .fixes import Fix
-from .marks import Mark
+from .marks import Mark, Packed, unpack
 from .outcomes import WOULD_PROMPT, Reason, Status
 
 
@@ -69,10 +69,20 @@ class ClientResult(Model):
     by_guard: bool = Field(default=False, description="the edge answered for a silent client")
     during_call: bool = Field(default=True, description="the person decided during this call (not a standing refusal)")
     received_at_ms: EpochMs
-    marks: list[Mark] = []
-    journal: list["JournalEntry"] = Field(
-        default=[], description="the edge's times, for the brain's one write at settle"
+    packed_marks: list[Packed] = Field(default_factory=list)
+    packed_journal: list[dict[str, Any]] = Field(
+        default_factory=list, description="the edge's lines, for the brain's one write at settle"
     )
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The spans of the hop, the edge and the client."""
+        return [unpack(packed) for packed in self.packed_marks]
+
+    @property
+    def journal(self) -> "list[JournalEntry]":
+        """The edge's lines."""
+        return [JournalEntry.model_validate(line) for line in self.packed_journal]
 
     def __repr__(self) -> str:
         return f"ClientResult(status={self.status.value}, reason={self.reason}, …)"
@@ -121,9 +131,9 @@ class JournalEntry(Model):
     accuracy_bucket: Literal["≤25 m", "≤100 m", "≤3 km", ">3 km"] | None = None
     trace_id: str | None = None
     purpose: str | None = None
-    marks: list[Mark] = Field(default=[], description="the call's spans, in the `settled` entry")
+    marks: list[Mark] = Field(default_factory=list, description="the call's spans, in the `settled` entry")
     earlier: list["JournalEntry"] = Field(
-        default=[],
+        default_factory=list,
         description="in the `settled` entry: the edges' lines that came with their results, so that one write holds all",
     )
 
@@ -132,6 +142,26 @@ CLOCKS_DIFFER_MS = 5
 """How far the clocks of two processes, each estimated from Redis's, are taken to differ."""
 
 _CAUSES = (JournalKind.ASKED, JournalKind.DELIVERED, JournalKind.ANSWERED)
+
+
+class JournalLine(JournalEntry):
+    """A line as it is kept: what the brain only carries (marks, the edges' lines) stays packed until somebody reads."""
+
+    packed_marks: list[Packed] = Field(default_factory=list)
+    packed_earlier: list[dict[str, Any]] = Field(default_factory=list)
+
+    def entry(self) -> JournalEntry:
+        """The line unpacked.
+
+        Raises:
+            ValidationError: what was packed is no mark or no line.
+        """
+        fields = {name: getattr(self, name) for name in self.model_fields_set & JournalEntry.model_fields.keys()}
+        if self.packed_marks:
+            fields["marks"] = [unpack(packed) for packed in self.packed_marks]
+        if self.packed_earlier:
+            fields["earlier"] = [JournalEntry.model_validate(line) for line in self.packed_earlier]
+        return JournalEntry.model_validate(fields)
 
 
 def in_order(entries: "list[JournalEntry]") -> "list[JournalEntry]":
@@ -184,6 +214,7 @@ __all__ = [
     "ClientState",
     "JournalEntry",
     "JournalKind",
+    "JournalLine",
     "Kind",
     "Progress",
     "accuracy_bucket",

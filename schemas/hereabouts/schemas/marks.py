@@ -1,6 +1,11 @@
 """Spans as marks: ids and times that ride on a result until the call settles and the brain decides to export them."""
 
+import re
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from .base import Model
 from .ids import new_span_id, new_trace_id
@@ -27,6 +32,9 @@ class SpanKind(StrEnum):
     CONSUMER = "consumer"
 
 
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+
+
 class Mark(Model):
     """One span, not yet exported. Times are nanoseconds since the epoch."""
 
@@ -37,11 +45,42 @@ class Mark(Model):
     kind: SpanKind
     start_ns: int
     end_ns: int
-    attributes: dict[str, str | int | float | bool] = {}
+    attributes: dict[str, str | int | float | bool] = Field(default_factory=dict)
     error_type: str | None = None
 
 
-class TraceContext(Model):
+class PackedMark(NamedTuple):
+    """A mark while it travels: an array without names on the wire, and made at a fifth of a model's cost.
+
+    Most marks are never looked at: one call in ten is exported, and fewer are shown.
+    """
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    service: Service
+    kind: SpanKind
+    start_ns: int
+    end_ns: int
+    attributes: dict[str, str | int | float | bool]
+    error_type: str | None = None
+
+
+Packed = tuple[str, str | None, str, Service, SpanKind, int, int, dict[str, Any], str | None]
+"""A packed mark as it is read: the same fields in the same order, with no call of ours for each."""
+
+
+def unpack(packed: Packed | PackedMark) -> Mark:
+    """The mark.
+
+    Raises:
+        ValidationError: an attribute is none of the kinds that a span may have.
+    """
+    return Mark(**dict(zip(PackedMark._fields, packed, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
     """W3C Trace Context: the ids under which the next span stands."""
 
     trace_id: str
@@ -65,13 +104,7 @@ class TraceContext(Model):
     @classmethod
     def parse(cls, text: str | None) -> "TraceContext | None":
         """A `traceparent` from outside, or None when it is absent, too long or malformed (then a new trace begins)."""
-        if not text or len(text) > MAX_TRACEPARENT_CHARS:
+        if not text or len(text) > MAX_TRACEPARENT_CHARS or (match := _TRACEPARENT.fullmatch(text)) is None:
             return None
-        parts = text.split("-")
-        if len(parts) != 4 or [len(p) for p in parts] != [2, 32, 16, 2] or parts[0] == "ff":
-            return None
-        if not all(c in "0123456789abcdef" for part in parts for c in part):
-            return None
-        if parts[1] == "0" * 32 or parts[2] == "0" * 16:
-            return None
-        return cls(trace_id=parts[1], span_id=parts[2], sampled=bool(int(parts[3], 16) & 1))
+        trace_id, span_id, flags = match.groups()
+        return cls(trace_id, span_id, bool(int(flags, 16) & 1))

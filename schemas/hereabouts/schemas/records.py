@@ -65,7 +65,7 @@ class ClientRecord(Model):
     sharing: Literal["on", "off"] = "on"
     precision: Literal["precise", "approximate"] = "precise"
     time_zone: str | None = None
-    languages: list[str] = []
+    languages: list[str] = Field(default_factory=list)
     label: str | None = Field(default=None, description="client-made text, cleaned and cut")
     platform: str | None = None
 

@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,6 +20,7 @@ from hereabouts.schemas.bus_messages import (
     ClientResult,
     JournalEntry,
     JournalKind,
+    JournalLine,
     Kind,
     Progress,
     accuracy_bucket,
@@ -51,7 +53,7 @@ class _Open:
     trace: Trace
     answered: "asyncio.Future[Answer]"
     watched: set[str] = field(default_factory=set)
-    edge_lines: list[JournalEntry] = field(default_factory=list)
+    edge_lines: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Calls:
@@ -158,8 +160,8 @@ class Calls:
             result = ClientResult.model_validate_json(message.body)
             actions = opened.call.result(self._now(), result, edge=self._edge(opened, message))
             if not any(isinstance(action, Ignored) for action in actions):
-                opened.trace.received(message, result.client_id, result.marks, self._bus.inbox, received_ns)
-                opened.edge_lines.extend(result.journal)
+                opened.trace.received(message, result.client_id, result.packed_marks, self._bus.inbox, received_ns)
+                opened.edge_lines.extend(result.packed_journal)
             self._perform(opened, actions)
         elif message.kind is Kind.PROGRESS:
             progress = Progress.model_validate_json(message.body)
@@ -191,7 +193,7 @@ class Calls:
             arguments=invocation.arguments,
             budget=invocation.budget,
             started_ms=invocation.started_ms,
-            started_wall_ms=self._bus.now_ms(),
+            started_wall_ms=self._bus.now_ms() - round(self._now() - invocation.started_ms),
             trace_id=trace.context.trace_id,
             purpose=invocation.purpose,
             max_age_ms=invocation.max_age_ms,
@@ -325,7 +327,7 @@ class Calls:
         reason = None if isinstance(made, Granted) else made.reason
         fix = settle.result.fix if settle.result is not None else None
         self._write(
-            JournalEntry(
+            JournalLine(
                 kind=JournalKind.SETTLED,
                 correlation_id=request.correlation_id,
                 tenant=request.tenant,
@@ -343,8 +345,8 @@ class Calls:
                 accuracy_bucket=accuracy_bucket(fix.accuracy) if fix is not None and reason is None else None,
                 trace_id=request.trace_id,
                 purpose=request.purpose,
-                marks=marks,
-                earlier=opened.edge_lines,
+                packed_marks=marks,
+                packed_earlier=opened.edge_lines,
             )
         )
         self._spans.settled(

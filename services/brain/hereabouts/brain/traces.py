@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hereabouts.bus.marks import hop_marks
 from hereabouts.bus.port import Message
 from hereabouts.schemas.ids import new_span_id
-from hereabouts.schemas.marks import Mark, Service, SpanKind, TraceContext
+from hereabouts.schemas.marks import Packed, PackedMark, Service, SpanKind, TraceContext
 from hereabouts.schemas.outcomes import Reason
 
 from .call import Request, SendAsk, Settle
@@ -38,8 +38,8 @@ class Trace:
     """The root span's own ids; every ask carries them as its `traceparent`."""
     parent_id: str | None
     start_ns: int
-    _sent: dict[str, Mark] = field(default_factory=dict)
-    _marks: list[Mark] = field(default_factory=list)
+    _sent: dict[str, PackedMark] = field(default_factory=dict)
+    _marks: list[Packed | PackedMark] = field(default_factory=list)
     asked: int = 0
 
     @classmethod
@@ -53,7 +53,7 @@ class Trace:
         """An ask leaves now; the time for its message, in nanoseconds since the epoch."""
         now_ns = time.time_ns()
         self.asked += 1
-        self._sent[ask.client.client_id] = Mark(
+        self._sent[ask.client.client_id] = PackedMark(
             span_id=new_span_id(),
             parent_id=self.context.span_id,
             name=f"send {EDGE_INBOX}",
@@ -75,28 +75,28 @@ class Trace:
         )
         return now_ns
 
-    def received(self, message: Message, client_id: str, marks: list[Mark], inbox: str, received_ns: int) -> None:
+    def received(self, message: Message, client_id: str, marks: list[Packed], inbox: str, received_ns: int) -> None:
         """A result that counts arrived, with the marks of its hop, its edge and its client."""
         self._marks.extend(marks)
         parent = TraceContext.parse(message.traceparent)
-        edge = next((mark for mark in marks if parent is not None and mark.span_id == parent.span_id), None)
-        if edge is None:
+        edge = next((mark for mark in marks if parent is not None and mark[0] == parent.span_id), None)
+        if edge is None or parent is None:
             return  # an edge that joined another call's ask has its spans there
         self._sent.pop(client_id, None)
         self._marks.extend(
             hop_marks(
                 message,
-                min(edge.end_ns, received_ns),
+                min(edge[6], received_ns),
                 received_ns,
-                sender=edge.service,
+                sender=edge[3],
                 receiver=Service.BRAIN,
                 destination=inbox,
-                parent_id=edge.span_id,
+                parent_id=parent.span_id,
                 handled_at_ns=time.time_ns(),
             )
         )
 
-    def marks(self, request: Request, settle: Settle, status: str) -> list[Mark]:
+    def marks(self, request: Request, settle: Settle, status: str) -> list[Packed | PackedMark]:
         """Every mark of the settled call, its root first."""
         attributes: _Attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -113,7 +113,7 @@ class Trace:
         }
         if settle.reason is not None:
             attributes["hereabouts.reason"] = settle.reason.value
-        root = Mark(
+        root = PackedMark(
             span_id=self.context.span_id,
             parent_id=self.parent_id,
             name=f"execute_tool {request.tool}",
