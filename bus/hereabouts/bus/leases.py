@@ -10,10 +10,14 @@ from hereabouts.schemas.errors import HereaboutsError
 from hereabouts.schemas.limits import LEASE_RENEW_MS, LEASE_WATCH_MS
 
 from . import keys
+from .clock import local_ms
 from .commands import Commands
 
 _GRACE_TICKS = 2 * LEASE_RENEW_MS // LEASE_WATCH_MS
 """After Redis was away or lost its data, the living have two heartbeats to write their leases again."""
+
+MAX_SEEN = 1_000
+"""Leases that are remembered: more than a deployment has processes; names of ended ones go first."""
 
 _log = logging.getLogger("hereabouts.bus")
 
@@ -42,6 +46,7 @@ class Leases:
         self._own = keys.lease(instance)
         self._on_own_lost = on_own_lost
         self._watched: dict[str, _Watch] = {}
+        self._seen: dict[str, tuple[int, float]] = {}
         self._grace = 0
         self._some = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -60,13 +65,30 @@ class Leases:
 
     async def epoch_of(self, instance: str) -> int | None:
         """See port.Leases."""
-        reply = await self._commands.call("GET", keys.lease(instance))
-        return None if reply is None else int(reply)
+        return self._note(instance, await self._commands.call("GET", keys.lease(instance)))
+
+    def held(self, instance: str, epoch: int) -> bool:
+        """Whether this lease was seen with this epoch within the last LEASE_WATCH_MS.
+
+        The watch over open asks looks no oftener either, so asking Redis each time would find a death no sooner. False
+        says nothing: then ask.
+        """
+        seen = self._seen.get(instance)
+        return seen is not None and seen[0] == epoch and local_ms() - seen[1] < LEASE_WATCH_MS
 
     async def epochs_of(self, instances: list[str]) -> dict[str, int | None]:
         """The epochs of several instances, asked in one batch."""
         replies = await asyncio.gather(*(self._commands.call("GET", keys.lease(name)) for name in instances))
-        return {name: None if reply is None else int(reply) for name, reply in zip(instances, replies, strict=True)}
+        return {name: self._note(name, reply) for name, reply in zip(instances, replies, strict=True)}
+
+    def _note(self, name: str, reply: Any) -> int | None:
+        if reply is None:
+            self._seen.pop(name, None)
+            return None
+        self._seen[name] = (int(reply), local_ms())
+        if len(self._seen) > MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+        return int(reply)
 
     def watch(self, instance: str, on_lost: Callable[[str], None]) -> None:
         """See port.Leases."""
@@ -114,6 +136,7 @@ class Leases:
             return
         self._grace = max(0, self._grace - 1)
         for name, reply in zip(names, replies, strict=True):
+            self._note(name, reply)
             self._judge(name, reply)
 
     def _judge(self, name: str, reply: Any) -> None:

@@ -28,6 +28,8 @@ class Caller:
 
     tenant: str
     session: str | None = None
+    user: str | None = None
+    """The session's user as an agent's token names them."""
 
     def must_be_tenant(self) -> None:
         """Raise unless an API key was shown.
@@ -77,7 +79,7 @@ class Callers:
         claims = self._tokens.verify(credential, TokenKind.AGENT)
         if claims.session is None:
             raise Unauthorized(problem="The agent token names no session.")
-        return Caller(claims.tenant, claims.session)
+        return Caller(claims.tenant, claims.session, claims.user)
 
     async def _tenant_of(self, key: str) -> str:
         presented = api_key_sha256(key)

@@ -82,8 +82,12 @@ class Calls:
 
     # --- callers ----------------------------------------------------------------------------------------------------
 
-    async def invoke(self, session: SessionRecord, invocation: Invocation) -> Answer:
+    async def invoke(
+        self, session: SessionRecord, invocation: Invocation, clients: list[ClientRecord] | None = None
+    ) -> Answer:
         """One call, from the request to its answer. It always comes, by the call's deadline.
+
+        `clients`: who is connected, where that has just been read.
 
         Raises:
             AmbiguousClient: the route names more than one client.
@@ -99,7 +103,7 @@ class Calls:
             trace = Trace.begin(invocation.trace, invocation.started_ns)
             request = self._request(session, invocation, trace)
             try:
-                chosen = await self._plan(session, invocation, request)
+                chosen = await self._plan(session, invocation, request, clients)
             except (BusUnavailable, BusOverloaded, TimeoutError):
                 return self._settled_by_bus(request, trace)
             opened = self._begin(request, chosen, trace)
@@ -200,9 +204,12 @@ class Calls:
             wanted_accuracy_m=invocation.wanted_accuracy_m,
         )
 
-    async def _plan(self, session: SessionRecord, invocation: Invocation, request: Request) -> Plan:
-        async with asyncio.timeout_at(request.deadline_ms / 1000):
-            clients = await self._bus.directory.clients(session.tenant, session.session, session.user)
+    async def _plan(
+        self, session: SessionRecord, invocation: Invocation, request: Request, clients: list[ClientRecord] | None
+    ) -> Plan:
+        if clients is None:
+            async with asyncio.timeout_at(request.deadline_ms / 1000):
+                clients = await self._bus.directory.clients(session.tenant, session.session, session.user)
         chosen = plan(invocation.tool, clients, invocation.route)
         if not invocation.is_location:
             self._check_arguments((*chosen.prompt, *chosen.silent), invocation)

@@ -1,6 +1,7 @@
 """The one place where errors become HTTP: every status from 400 up has an ErrorBody, and none repeats the request."""
 
 import traceback
+from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -85,6 +86,14 @@ class LastResort:
             _log.error("a request failed", trace_id=trace_id, error_type=type(problem).__name__, places=places)
             if not started:
                 await response(InternalError(), trace_id=trace_id)(scope, receive, send)
+
+
+async def answer(request: Request, serve: Callable[[Request], Awaitable[Response]]) -> Response:
+    """What `serve` answers, or the error it raised as its caller sees it."""
+    try:
+        return await serve(request)
+    except HereaboutsError as error:
+        return response(error)
 
 
 def install(app: FastAPI) -> None:

@@ -1,6 +1,7 @@
 """The HTTP API. The invocation is a plain Starlette route, since it is the hot path; the rest is ordinary FastAPI."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,9 +12,10 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from hereabouts.bus.port import Bus
-from hereabouts.schemas.errors import BusUnavailable, NotFound, RequestTooLarge
+from hereabouts.schemas.errors import BusUnavailable, HereaboutsError, NotFound, RequestTooLarge
 from hereabouts.schemas.http import (
     InvocationView,
     SessionCreated,
@@ -25,9 +27,9 @@ from hereabouts.schemas.http import (
 from hereabouts.schemas.ids import is_correlation_id
 from hereabouts.schemas.limits import CLIENT_BUDGET_MS, MAX_REQUEST_BYTES
 from hereabouts.schemas.marks import TraceContext
-from hereabouts.schemas.records import SessionRecord
+from hereabouts.schemas.records import ClientRecord, SessionRecord
 
-from . import invocation, timeline
+from . import failures, invocation, timeline
 from .auth import Caller, Callers
 from .calls import Calls
 from .errors import BadRequest
@@ -40,6 +42,11 @@ BUS_WAIT_S = CLIENT_BUDGET_MS / 1000
 """How long a request waits for the bus in all: never longer than for a person."""
 
 INVOCATIONS_PATH = "/v1/sessions/{session_id}/invocations"
+INVOCATION = re.compile("/v1/sessions/([^/]+)/invocations")
+
+PICTURE_MS = 250
+"""How old the picture of who is connected may be when the ask leaves: it was read while the body still came in, and a
+body may come slowly. Leases are looked at no oftener either."""
 
 
 @asynccontextmanager
@@ -98,13 +105,40 @@ class Api:
             caller.must_reach(session_id)
             return caller, await self.sessions.get(caller.tenant, session_id)
 
+    async def _session_and_clients(self, request: Request) -> tuple[SessionRecord, list[ClientRecord] | None, float]:
+        """The session in the path, its clients, and since when that is known (milliseconds of `monotonic_ms`).
+
+        An agent's token names the session's user: both are asked for in one write. None: the clients are not known.
+        """
+        session_id = request.path_params["session_id"]
+        asked_ms = monotonic_ms()
+        async with bus_in_time():
+            caller = await self._caller(request)
+            caller.must_reach(session_id)
+            if caller.session is None:
+                return await self.sessions.get(caller.tenant, session_id), None, asked_ms
+            try:
+                asked = self.bus.directory.clients(caller.tenant, session_id, caller.user)
+            except HereaboutsError:
+                return await self.sessions.get(caller.tenant, session_id), None, asked_ms
+            try:
+                session = await self.sessions.get(caller.tenant, session_id)
+                if session.user != caller.user:
+                    return session, None, asked_ms
+                try:
+                    return session, await asked, asked_ms
+                except HereaboutsError:
+                    return session, None, asked_ms  # the call itself says what that means
+            finally:
+                asked.close()
+
     async def _caller(self, request: Request) -> Caller:
         return await self.callers.identify(request.headers.get("authorization"))
 
     async def invoke(self, request: Request) -> Response:
         """`POST /v1/sessions/{id}/invocations`: one call, and its answer."""
         started_ns, started_ms = time.time_ns(), monotonic_ms()
-        _, session = await self._session(request)
+        session, clients, read_ms = await self._session_and_clients(request)
         wanted = invocation.parse(
             await read_body(request),
             started_ms=started_ms,
@@ -112,7 +146,9 @@ class Api:
             # Only now: a stranger's header decides nothing about our traces.
             trace=TraceContext.parse(request.headers.get("traceparent")),
         )
-        answer = await self.calls.invoke(session, wanted)
+        if monotonic_ms() - read_ms > PICTURE_MS:
+            clients = None
+        answer = await self.calls.invoke(session, wanted, clients)
         return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")
 
     async def create_session(self, request: Request) -> SessionCreated:
@@ -182,6 +218,11 @@ class Api:
         add("/invocations/{correlation_id}", self.get_invocation, methods=["GET"], response_model=InvocationView)
         add("/tools", self.list_tools, methods=["GET"], response_model=ToolList)
         return router
+
+    async def invocation_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The hot path without a framework around it; `path_params` in the scope are set."""
+        response = await failures.answer(Request(scope, receive), self.invoke)
+        await response(scope, receive, send)
 
     def invocation_route(self) -> Route:
         """The hot path."""
