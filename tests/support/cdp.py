@@ -260,11 +260,11 @@ class Screen:
             stderr=asyncio.subprocess.DEVNULL,
         )
         os.close(write)
-        try:
-            number = await asyncio.to_thread(os.read, read, 16)
-        finally:
-            os.close(read)
-        screen = cls(process, f":{number.decode().strip()}")
+        # The whole line: Xvfb writes the number and the line's end apart, and dies of a pipe closed in between.
+        with os.fdopen(read) as told:
+            number = (await asyncio.to_thread(told.readline)).strip()
+        assert number, "Xvfb ended at its start"
+        screen = cls(process, f":{number}")
         # Xvfb tells its number a moment before it lets clients in.
         await until(screen.answers, "the screen to let clients in")
         return screen

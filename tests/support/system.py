@@ -36,7 +36,27 @@ class Session:
         )
         assert response.status_code == 200, response.text
         answer: dict[str, Any] = response.json()
+        if answer.get("reason") != "bus_lost":
+            await self.told(answer)
         return answer
+
+    async def told(self, answer: dict[str, Any]) -> None:
+        """The journal alone tells this call's story, and the same one as its answer."""
+
+        async def settled() -> dict[str, Any] | None:
+            response = await self.http.get(f"/v1/invocations/{answer['correlation_id']}", headers=self._as_agent())
+            return response.json() if response.status_code == 200 and response.json()["state"] == "settled" else None
+
+        story = await until(settled, "the call's settled line in the journal")
+        assert story is not None
+        for field in ("status", "trace_id", "elapsed_ms", "budget_ms"):
+            assert story[field] == answer[field], field
+        assert story.get("reason") == answer.get("reason")
+        kinds = [entry["kind"] for entry in story["timeline"]]
+        assert kinds.count("settled") == 1
+        assert ("asked" in kinds) == answer["dispatched"]
+        if answer.get("answered_by") and answer["status"] in ("GRANTED", "DECLINED"):
+            assert kinds.index("asked") < kinds.index("delivered") < kinds.index("answered") < kinds.index("settled")
 
     async def view(self) -> dict[str, Any]:
         response = await self.http.get(f"/v1/sessions/{self.id}", headers=self._as_agent())

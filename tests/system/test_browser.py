@@ -1,5 +1,6 @@
 """The page in a real Chromium, through every service: what the agent gets over HTTP is what is looked at."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -7,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from hereabouts.testing.stack import Stack
 from tests.support.cdp import Browser, Screen, Tab, click_until
 from tests.support.leaks import SENTINELS
 from tests.support.system import Session
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -201,11 +204,31 @@ async def test_a_reload_after_a_grant_needs_no_new_link_and_no_prompt(
     async def again() -> bool:
         return any(c["since_ms"] > before["since_ms"] for c in (await session.view())["clients"])
 
-    from tests.support.waiting import until
-
     await until(again, "the reloaded page to register")
     await session.clients(1)
     assert_is_the_place(await session.invoke())
+
+
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+async def test_a_socket_that_was_cut_comes_back_by_itself(
+    browser: Browser, session: Session, browser_url: str, stack: Stack, end: str
+) -> None:
+    """The bridge crashes, or is restarted in good order; nobody touches the page."""
+    tab = await browser.tab()
+    await tab.at_start(COUNT_REQUESTS)
+    await tab.position(LATITUDE, LONGITUDE, ACCURACY)
+    await tab.permission("granted", browser_url)
+    await tab.goto(session.page_url)
+    await session.clients(1)
+    assert_is_the_place(await session.invoke())
+    await asyncio.to_thread(getattr(stack, end), "browser-bridge")
+    await session.no_clients()
+    gone = await session.invoke()
+    assert (gone["status"], gone["reason"]) == ("UNAVAILABLE", "no_client")
+    await asyncio.to_thread(stack.restart, "browser-bridge")
+    await session.clients(1)
+    assert_is_the_place(await session.invoke())
+    assert await tab.evaluate("window.__asked") == 2
 
 
 async def test_the_address_holds_no_code_once_the_page_has_it(
