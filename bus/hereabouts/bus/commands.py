@@ -19,6 +19,7 @@ class Commands(Protocol):
         *command: Argument,
         resend: bool = True,
         urgent: bool = False,
+        lazy: bool = False,
         convert: Callable[[Any], Any] | None = None,
     ) -> "asyncio.Future[Any]":
         """Give a command.
@@ -27,6 +28,7 @@ class Commands(Protocol):
             command: the name and its arguments.
             resend: whether it may be carried out twice (when a connection breaks before the reply came).
             urgent: not counted against the limit (the heartbeat: an overloaded process is not a dead one).
+            lazy: nobody waits for it: it may leave a moment later, together with another.
             convert: applied to the reply; what it raises becomes the future's exception.
 
         Returns:

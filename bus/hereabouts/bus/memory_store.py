@@ -267,6 +267,7 @@ class MemoryCommands:
         *command: Argument,
         resend: bool = True,
         urgent: bool = False,
+        lazy: bool = False,
         convert: Callable[[Any], Any] | None = None,
     ) -> "asyncio.Future[Any]":
         """See Commands.call."""

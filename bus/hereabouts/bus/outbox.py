@@ -27,6 +27,10 @@ from .topology import CONNECT_TIMEOUT_S, Topology
 PATIENCE_S = 2.0
 """Longer than a restart of Redis takes (0.4 s), shorter than the budget of a call (5 s)."""
 
+LAZY_S = 0.01
+"""How long a lazy command waits for another to travel with: a write of its own costs both ends a system call. An entry
+that is deleted so late may be read again by a reader that starts within it, which duplicates are made for."""
+
 SWEEP_S = 0.25
 BACKOFF_BASE_S = 0.05
 BACKOFF_CAP_S = 0.5
@@ -81,6 +85,7 @@ class Outbox:
         self._connection: Connection | None = None
         self._greeted = False
         self._flush_planned = False
+        self._lazy: asyncio.TimerHandle | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._idle: asyncio.Event = asyncio.Event()
@@ -122,9 +127,10 @@ class Outbox:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        if self._sweep is not None:
-            self._sweep.cancel()
-            self._sweep = None
+        for timer in (self._sweep, self._lazy):
+            if timer is not None:
+                timer.cancel()
+        self._sweep = self._lazy = None
         for command in (*self._put_back, *self._in_flight, *self._waiting):
             fail(command.future, BusUnavailable())
         self._put_back.clear()
@@ -137,6 +143,7 @@ class Outbox:
         *command: Argument,
         resend: bool = True,
         urgent: bool = False,
+        lazy: bool = False,
         convert: Callable[[Any], Any] | None = None,
     ) -> "asyncio.Future[Any]":
         """See Commands.call."""
@@ -151,7 +158,10 @@ class Outbox:
         self._bytes += len(packed)
         self._waiting.append(_Command(packed, future, loop.time() + PATIENCE_S, resend, convert))
         self._idle.clear()
-        if not self._flush_planned:
+        if lazy:
+            if not self._flush_planned and self._lazy is None:
+                self._lazy = loop.call_later(LAZY_S, self._flush)
+        elif not self._flush_planned:
             self._flush_planned = True
             loop.call_soon(self._flush)
         if self._sweep is None:
@@ -160,6 +170,9 @@ class Outbox:
 
     def _flush(self) -> None:
         self._flush_planned = False
+        if self._lazy is not None:
+            self._lazy.cancel()
+            self._lazy = None
         connection = self._connection
         if not self._greeted or connection is None or not connection.writable or not self._waiting:
             return

@@ -60,7 +60,7 @@ class Receiver:
                 # Neither the text nor the frame's values: both may hold what a person disclosed.
                 _log.error("the inbox handler raised %s; %d messages were lost", type(error).__name__, len(messages))
         try:
-            self._commands.call("XDEL", self._stream, *[entry_id for entry_id, _ in entries], urgent=True)
+            self._commands.call("XDEL", self._stream, *[entry_id for entry_id, _ in entries], urgent=True, lazy=True)
         except HereaboutsError:
             pass  # closing; the inbox goes as a whole
 

@@ -1,12 +1,14 @@
 """Identifiers: UUIDv7 for what is created in time, so that its own text says when (RFC 9562, section 5.7)."""
 
+import re
 import secrets
-import uuid
 from random import getrandbits
 
 import uuid_utils
 
 CORRELATION_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+
+_CORRELATION_ID = re.compile(CORRELATION_ID_PATTERN[1:-1])
 
 
 def new_correlation_id() -> str:
@@ -20,17 +22,16 @@ def time_of(correlation_id: str) -> int:
     Raises:
         ValueError: the text is no UUIDv7.
     """
-    value = uuid.UUID(correlation_id)
-    if value.version != 7:
+    if _CORRELATION_ID.fullmatch(correlation_id) is None:
         raise ValueError("not a UUIDv7")
-    return value.int >> 80
+    return int(correlation_id[:8] + correlation_id[9:13], 16)
 
 
 def is_correlation_id(text: str) -> bool:
     """Whether a text from outside has the form of our correlation ids."""
     try:
         time_of(text)
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError):
         return False
     return True
 

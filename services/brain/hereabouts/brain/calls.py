@@ -52,6 +52,7 @@ class _Open:
     call: Call
     trace: Trace
     answered: "asyncio.Future[Answer]"
+    settled: bool = False
     watched: set[str] = field(default_factory=set)
     edge_lines: list[dict[str, Any]] = field(default_factory=list)
 
@@ -110,8 +111,8 @@ class Calls:
         finally:
             self._beginning -= 1
             self._look_idle()
-        # Shielded: a caller that hangs up does not end the call; its story and its answer are finished all the same.
-        return await asyncio.shield(opened.answered)
+        # A caller that hangs up ends its own waiting and not the call; story and answer are finished all the same.
+        return await opened.answered
 
     def cancel(self, correlation_id: str) -> bool:
         """End a call whose answer nobody wants any more; whether it was open."""
@@ -258,7 +259,7 @@ class Calls:
                     metrics.IGNORED_RESULTS.labels(cause).inc()
                 case Settle() as settle:
                     self._settle(opened, settle)
-        if opened.watched and not opened.answered.done():
+        if opened.watched and not opened.settled:
             self._unwatch(opened, opened.watched - opened.call.open_edges)
 
     def _send_ask(self, opened: _Open, action: SendAsk) -> list[Action]:
@@ -364,7 +365,9 @@ class Calls:
             sampled=opened.trace.context.sampled,
         )
         metrics.observe_call(request.tool, made, len(opened.call.asks))
-        opened.answered.set_result(made)
+        opened.settled = True
+        if not opened.answered.done():
+            opened.answered.set_result(made)
         self._look_idle()
 
     def _write(self, entry: JournalEntry) -> None:
@@ -376,7 +379,7 @@ class Calls:
     # --- leases of edges with open asks -----------------------------------------------------------------------------
 
     def _watch(self, opened: _Open, edge: str) -> None:
-        if edge in opened.watched or opened.answered.done():
+        if edge in opened.watched or opened.settled:
             return
         opened.watched.add(edge)
         self._watches[edge] += 1

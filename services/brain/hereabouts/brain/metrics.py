@@ -1,5 +1,7 @@
 """Counters of calls. Labels are bounded: our own tool's name or `other`, statuses, reasons and words of this file."""
 
+from functools import cache
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from hereabouts.schemas.tools import LOCATION_GET
@@ -21,6 +23,11 @@ EDGES_LOST = Counter("hereabouts_edges_lost", "Edges whose lease lapsed while th
 HTTP_ERRORS = Counter("hereabouts_http_errors", "Requests answered with an error", ["code"])
 
 
+@cache
+def _seconds(tool: str, status: str, reason: str) -> Histogram:
+    return CALL_SECONDS.labels(tool, status, reason)
+
+
 def tool_label(tool: str) -> str:
     """Clients name their tools as they like: only ours is a label of its own."""
     return tool if tool == LOCATION_GET else "other"
@@ -29,5 +36,5 @@ def tool_label(tool: str) -> str:
 def observe_call(tool: str, answer: Answer, asks: int) -> None:
     """Count one settled call."""
     reason = getattr(answer, "reason", None)
-    CALL_SECONDS.labels(tool_label(tool), str(answer.status), str(reason or "")).observe(answer.elapsed_ms / 1000)
+    _seconds(tool_label(tool), str(answer.status), str(reason or "")).observe(answer.elapsed_ms / 1000)
     ASKS_PER_CALL.observe(asks)
