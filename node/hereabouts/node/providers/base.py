@@ -28,12 +28,15 @@ class Provider(Protocol):
 
 
 def provider_from(text: str) -> Provider:
-    """A provider from its short form: `fixed:LAT,LON[,ACCURACY_M]` or `route:FILE.gpx[?speed=M_PER_S&factor=N&loop=no]`.
+    """A provider from its short form.
+
+    `fixed:LAT,LON[,ACCURACY_M]`, `route:FILE.gpx[?speed=M_PER_S&factor=N&loop=no]` or `gpsd[:HOST[:PORT]]`.
 
     Raises:
         SettingsError: not such a form; the text does not repeat a position.
     """
     from .fixed import FixedProvider
+    from .gpsd import gpsd_from
     from .route import RouteProvider, read_gpx
 
     kind, _, rest = text.partition(":")
@@ -58,7 +61,9 @@ def provider_from(text: str) -> Provider:
             factor=_positive(options, "factor") or 1.0,
             loop=options.get("loop", "yes").lower() not in {"no", "false", "0"},
         )
-    raise SettingsError("provider: must be fixed:LATITUDE,LONGITUDE or route:FILE.gpx")
+    if kind == "gpsd":
+        return gpsd_from(rest)
+    raise SettingsError("provider: must be fixed:LATITUDE,LONGITUDE, route:FILE.gpx or gpsd[:HOST[:PORT]]")
 
 
 def _positive(options: dict[str, str], name: str) -> float | None:
