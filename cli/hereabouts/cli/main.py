@@ -248,7 +248,10 @@ def node_run(
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option(metavar="PROVIDER", help="Where positions come from: fixed:LAT,LON[,ACC] or route:FILE.gpx."),
+        typer.Option(
+            metavar="PROVIDER",
+            help="Where positions come from: fixed:LAT,LON\\[,ACC], route:FILE.gpx or gpsd\\[:HOST\\[:PORT]].",
+        ),
     ] = None,
     settings: Annotated[
         Path | None, typer.Option(help="Settings file (TOML or JSON); read again at each call.", dir_okay=False)
