@@ -23,8 +23,9 @@ DEFAULT_PORT = 2947
 CONNECT_TIMEOUT_S = 3.0
 """A host that is there answers in a round trip; one that swallows packets must not use up the caller's time."""
 
-SETTLE_S = 2.0
-"""How long to hope for the wanted accuracy once there is a fix: two cycles of an ordinary receiver."""
+SETTLE_S = 1.2
+"""How long to hope for the wanted accuracy once there is a fix: one more cycle of an ordinary receiver. Short, since
+the caller's time may end first, and then the fix in hand would be lost."""
 
 IDLE_S = 60.0
 """How long the connection outlives the last question. gpsd closes the receiver when nobody watches, and opening it
