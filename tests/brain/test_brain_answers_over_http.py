@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hereabouts.brain import call
 from hereabouts.schemas.answers import LOCATION_ANSWER
 from hereabouts.schemas.bus_messages import ClientState
 from hereabouts.schemas.outcomes import Reason
@@ -60,22 +61,39 @@ async def test_a_refusal_is_an_answer(house: Any, reason: Reason) -> None:
     assert "latitude" not in answer
 
 
-async def test_a_silent_client_is_answered_for_by_the_deadline(house: Any) -> None:
+async def test_a_silent_edge_is_answered_for_by_the_last_resort(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "BRAIN_BUDGET_MS", 600)
     session = (await house.session())["session_id"]
     await house.edge.register(session)
-    answer = await house.invoke(session, timeout_ms=50)
-    assert (answer["status"], answer["reason"], answer["budget_ms"]) == ("UNAVAILABLE", "deadline", 50)
+    answer = await house.invoke(session, timeout_ms=500)
+    assert (answer["status"], answer["reason"], answer["budget_ms"]) == ("UNAVAILABLE", "deadline", 500)
     await house.edge.until(lambda: len(house.edge.cancels) == 1)
     assert house.edge.cancels[0].reason == "deadline"
 
 
-async def test_a_reported_prompt_makes_the_deadline_pending(house: Any) -> None:
+async def test_a_reported_prompt_makes_the_last_resort_pending(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "BRAIN_BUDGET_MS", 600)
     session = (await house.session())["session_id"]
     await house.edge.register(session, permission="prompt")
     house.edge.on_ask = lambda message, ask: house.edge.report(message, ask, ClientState.PROMPT_OPEN)
-    answer = await house.invoke(session, timeout_ms=50)
+    answer = await house.invoke(session, timeout_ms=500)
     assert (answer["status"], answer["reason"]) == ("PENDING", "prompt_open")
     assert house.edge.asks[0][1].may_prompt is True
+
+
+async def test_a_session_that_ends_takes_its_open_calls_with_it(house: Any) -> None:
+    session = (await house.session())["session_id"]
+    await house.edge.register(session)
+    asked = asyncio.Event()
+    house.edge.on_ask = lambda message, ask: asked.set()
+    calling = asyncio.create_task(house.invoke(session))
+    await asked.wait()
+    assert (await house.http.delete(f"/v1/sessions/{session}")).status_code == 204
+    answer = await calling
+    assert (answer["status"], answer["reason"]) == ("UNAVAILABLE", "cancelled")
+    await house.edge.until(lambda: len(house.edge.cancels) == 1)
+    message, ask = house.edge.asks[0]
+    house.edge.answer(message, ask)  # too late for anybody
 
 
 async def test_a_killed_edge_is_pending_edge_lost(house: Any) -> None:

@@ -14,8 +14,8 @@ from hereabouts.schemas.errors import InvalidRequest
     [
         ("location_get", None, Budget(5_000)),
         ("page_title", None, Budget(10_000)),
-        ("location_get", 1, Budget(1)),
-        ("location_get", 1.99, Budget(1)),
+        ("location_get", 500, Budget(500)),
+        ("location_get", 500.99, Budget(500)),
         ("location_get", 12_000, Budget(12_000)),
         ("location_get", 29_000, Budget(29_000)),
         ("location_get", 29_000.5, Budget(29_000, capped=True)),
@@ -29,7 +29,7 @@ def test_a_budget(tool: str, wish: Any, budget: Budget) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish", [0, -1, 0.5, -0.0, math.nan, math.inf, -math.inf, "5000", True, False, [], {}, -(10**400)]
+    "wish", [0, 1, 499.9, -1, 0.5, -0.0, math.nan, math.inf, -math.inf, "5000", True, False, [], {}, -(10**400)]
 )
 def test_no_budget(wish: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:

@@ -195,6 +195,16 @@ async def test_after_lost_data_the_journal_has_a_time_to_live_again(place, start
     assert len(await brain.journal.read(call)) == 1
 
 
+async def test_a_partition_made_anew_after_lost_data_has_a_time_to_live(place, start, wait_until):
+    brain, heard = await start(place, Role.BRAIN)
+    call = new_correlation_id()
+    await brain.journal.write(line(brain, call))
+    place.lose_data()
+    await wait_until(lambda: heard.epochs, "the new epoch")
+    await brain.journal.write(line(brain, call, JournalKind.SETTLED))  # the first line since
+    await wait_until(lambda: place.names().get(keys.journal_of(call)), "a time to live")
+
+
 # --- records ---
 
 TENANT = TenantRecord(tenant="acme", name="Acme", api_key_sha256=["ab"], created_at_ms=1)

@@ -183,7 +183,7 @@ def test_the_demo_ends_with_a_granted_answer_and_its_waterfall(tmp_path: Path) -
         "process edge.inbox",
         "process brain.inbox",
         "settled GRANTED",
-        "/chat#code=",
+        "make run",
     ):
         assert part in played.stdout
     assert (tmp_path / "demo-device" / "node.toml").read_text().startswith("[location]")

@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(data)
 
     def abort(self) -> None:
-        """End it at once; `lost` follows."""
+        """End it at once; `lost` follows. Nothing more is written meanwhile."""
+        self.writable = False
         if self.transport is not None:
             self.transport.abort()

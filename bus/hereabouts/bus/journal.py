@@ -53,6 +53,7 @@ class Journal:
 
     def renew(self) -> None:
         """Give every partition its time to live, after Redis came back without it."""
+        self._renewed_at_ms.clear()  # a partition that is gone is made anew by its next line, which must then renew it
         for partition in range(JOURNAL_PARTITIONS):
             self._expire(keys.journal(partition))
 

@@ -20,6 +20,7 @@ from hereabouts.schemas.tools import LOCATION_GET
 
 from . import show
 from .ask import Wish, ask
+from .command import command
 from .devices import gateway_token, write_settings
 from .local import Local
 from .place import DEV_TENANT
@@ -39,8 +40,11 @@ class DeviceMissing(HereaboutsError):
     template = "The demo's device did not connect within {seconds:g} s. Its log, {log_file}, ends with:\n{tail}"
 
 
-async def demo(local: Local, console: Console) -> LocationAnswer:
+async def demo(local: Local, console: Console, *, serves: bool) -> LocationAnswer:
     """A session, one real call to the connected device, its answer and its waterfall on the terminal.
+
+    Args:
+        serves: everything stays up afterwards, so what to try next is said.
 
     Raises:
         HereaboutsError: says what is wrong.
@@ -54,8 +58,11 @@ async def demo(local: Local, console: Console) -> LocationAnswer:
         console.print(show.answer(answer))
         console.print(Rule("where its time went", style="dim"))
         console.print(show.invocation(await _settled(hereabouts, answer.correlation_id), console))
-        console.print(Rule("try it", style="dim"))
-        console.print(_addresses(session), soft_wrap=True)
+        if serves:
+            console.print(Rule("try it", style="dim"))
+            console.print(_addresses(session), soft_wrap=True)
+        else:
+            console.print("To open the chat page and ask again, leave it running: make run", style="dim")
         return answer
 
 
@@ -119,6 +126,6 @@ def _addresses(session: SessionCreated) -> Text:
     text = Text()
     text.append("chat page   ", style="dim")
     text.append(session.page_url, style="bold")
-    text.append('\n            open it and let the agent ask: hereabouts ask --purpose "…"', style="dim")
-    text.append("\n            it works once, within ten minutes; another: hereabouts session new", style="dim")
+    text.append(f'\n            open it and let the agent ask: {command("ask")} --purpose "…"', style="dim")
+    text.append(f"\n            it works once, within ten minutes; another: {command('session new')}", style="dim")
     return text

@@ -15,10 +15,12 @@ from hereabouts.runtime.tokens import Tokens
 from hereabouts.schemas.claims import TokenKind
 from hereabouts.schemas.errors import HereaboutsError
 
+from .command import command
+
 
 class NoDeployment(HereaboutsError):
     code = "no_deployment"
-    template = "{data_dir} holds no deployment's secret. Run `hereabouts up` first, or set HEREABOUTS_SECRET."
+    template = "{data_dir} holds no deployment's secret. Run `{start}` first, or set HEREABOUTS_SECRET."
 
 
 PHASE_STYLES = {Phase.CONNECTED: "green", Phase.PAIRING: "yellow", Phase.DISCONNECTED: "red", Phase.CONNECTING: "dim"}
@@ -32,7 +34,9 @@ def gateway_token(data_dir: Path, tenant: str, user: str, ttl_s: float, auto_app
     """
     settings = ServiceSettings(data_dir=data_dir)
     if settings.secret is None and not (data_dir / SECRET_FILE).exists():
-        raise NoDeployment(data_dir=str(data_dir))  # a secret made here would sign what nobody accepts
+        raise NoDeployment(
+            data_dir=str(data_dir), start=command("up")
+        )  # a secret made here would sign what nobody accepts
     keyring = load_keyring(settings)
     return Tokens(keyring).sign(TokenKind.GATEWAY, tenant, user=user, ttl_s=ttl_s, auto_approve=auto_approve)
 

@@ -21,6 +21,7 @@ from hereabouts.schemas.errors import HereaboutsError
 from hereabouts.schemas.limits import MAX_PURPOSE_CHARS
 from hereabouts.schemas.tools import LocationArguments
 
+from .command import command
 from .local import Local
 from .place import DEV_TENANT, Place
 from .session import Target
@@ -119,7 +120,7 @@ def demo(
                 Local(data_dir, host=host, ports=ports, redis_url=redis_url, say=_say)
             )
             await stack.enter_async_context(playing.device(local))
-            answer = await playing.demo(local, console)
+            answer = await playing.demo(local, console, serves=not once)
             if once:
                 if not isinstance(answer, Granted):
                     raise typer.Exit(EXIT_NOT_GRANTED)
@@ -175,7 +176,7 @@ def ask(
             print(answer.model_dump_json(indent=2, exclude_none=True))
         else:
             console.print(shown(answer))
-            console.print(Text(f"hereabouts trace {answer.correlation_id}", style="dim"))
+            console.print(Text(command(f"trace {answer.correlation_id}"), style="dim"))
         if not isinstance(answer, Granted):
             raise typer.Exit(EXIT_NOT_GRANTED)
 

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hereabouts.runtime.tokens import new_api_key
 from hereabouts.schemas.errors import HereaboutsError
 
+from .command import command
+
 STATE_FILE = "state.json"
 KEY_FILE = "dev-key"
 SESSION_FILE = "session"
@@ -21,9 +23,7 @@ DEV_TENANT = "dev"
 
 class NotRunning(HereaboutsError):
     code = "not_running"
-    template = (
-        "No Hereabouts is running for {data_dir}. Start one with `hereabouts up`, or name one with --url and --key."
-    )
+    template = "No Hereabouts is running for {data_dir}. Start one with `{start}`, or name one with --url and --key."
 
 
 class RunsAlready(HereaboutsError):
@@ -79,9 +79,9 @@ class Place:
         try:
             found = State.model_validate_json((self.data_dir / STATE_FILE).read_text())
         except (FileNotFoundError, ValidationError):
-            raise NotRunning(data_dir=str(self.data_dir)) from None
+            raise NotRunning(data_dir=str(self.data_dir), start=command("up")) from None
         if not self._is_held():  # a killed `up` could not take its file away
-            raise NotRunning(data_dir=str(self.data_dir))
+            raise NotRunning(data_dir=str(self.data_dir), start=command("up"))
         return found
 
     def dev_key(self) -> str:

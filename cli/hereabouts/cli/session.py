@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from hereabouts.client import Hereabouts
 from hereabouts.schemas.errors import HereaboutsError, NotFound
 
+from .command import command
 from .place import Place
 
 
 class NoSession(HereaboutsError):
     code = "no_session"
-    template = "Name a session with --session, or make one with `hereabouts session new`."
+    template = "Name a session with --session, or make one with `{make}`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class Target:
             return named
         last = self.place.last_session()
         if last is None:
-            raise NoSession()
+            raise NoSession(make=command("session new"))
         try:
             await hereabouts.get_session(last)
         except NotFound:
-            raise NoSession() from None
+            raise NoSession(make=command("session new")) from None
         return last

@@ -127,7 +127,7 @@ def _head(view: InvocationView) -> RenderableType:
         line.append("  still open", style="yellow")
     if view.elapsed_ms is not None and view.budget_ms is not None:
         line.append(f"  {waterfall.duration(view.elapsed_ms)} of {waterfall.duration(view.budget_ms)}")
-    ids = Text(f"call {view.correlation_id}  trace {view.trace_id or '–'}", style="dim")
+    ids = Text(f"call  {view.correlation_id}\ntrace {view.trace_id or '–'}", style="dim")
     return Group(line, ids)
 
 

@@ -17,6 +17,9 @@ TOOL_BUDGET_MS = 10_000
 MAX_TIMEOUT_MS = 29_000
 """The highest budget that a caller can wish for: it must end before the last resort does. More is capped, and said."""
 
+MIN_TIMEOUT_MS = 500
+"""The lowest budget that a caller can wish for: with less, the transport's margin would leave a client nothing."""
+
 TRANSPORT_MARGIN_MS = 300
 """Kept back from the client's budget for two stream hops and the socket, so that an answer in time is also here in time."""
 

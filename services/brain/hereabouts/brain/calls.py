@@ -122,6 +122,13 @@ class Calls:
         self._perform(opened, opened.call.cancel(self._now()))
         return True
 
+    def end_session(self, tenant: str, session: str) -> None:
+        """The session is over: no answer of a client may reach anybody through it any more."""
+        for opened in list(self._open.values()):
+            request = opened.call.request
+            if (request.tenant, request.session) == (tenant, session):
+                self._perform(opened, opened.call.cancel(self._now()))
+
     async def drain(self) -> None:
         """Take no new calls and wait until every accepted one has its answer."""
         self._draining = True

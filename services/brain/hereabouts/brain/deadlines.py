@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hereabouts.schemas.errors import InvalidRequest
-from hereabouts.schemas.limits import CLIENT_BUDGET_MS, MAX_TIMEOUT_MS, TOOL_BUDGET_MS
+from hereabouts.schemas.limits import CLIENT_BUDGET_MS, MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, TOOL_BUDGET_MS
 from hereabouts.schemas.tools import LOCATION_GET
 
 
@@ -31,7 +31,7 @@ def effective_budget(tool: str, wish_ms: Any, *, cap_ms: int = MAX_TIMEOUT_MS) -
         cap_ms: the tenant's limit; never more than MAX_TIMEOUT_MS, which must end before the last resort does.
 
     Raises:
-        InvalidRequest: the wish is no number, not finite, or less than 1 ms.
+        InvalidRequest: the wish is no number, not finite, or less than MIN_TIMEOUT_MS.
     """
     cap = min(cap_ms, MAX_TIMEOUT_MS)
     if wish_ms is None:
@@ -40,9 +40,11 @@ def effective_budget(tool: str, wish_ms: Any, *, cap_ms: int = MAX_TIMEOUT_MS) -
         raise InvalidRequest(problem="`timeout_ms` must be a number of milliseconds.", field="timeout_ms")
     if isinstance(wish_ms, float) and not math.isfinite(wish_ms):
         raise InvalidRequest(problem="`timeout_ms` must be a finite number of milliseconds.", field="timeout_ms")
-    if wish_ms < 1:
+    if wish_ms < MIN_TIMEOUT_MS:
         raise InvalidRequest(
-            problem="`timeout_ms` must be at least 1; leave it out for the tool's own default.", field="timeout_ms"
+            problem=f"`timeout_ms` must be at least {MIN_TIMEOUT_MS}, since the way to a client and back takes its part "
+            "of it; leave it out for the tool's own default.",
+            field="timeout_ms",
         )
     # Compared before conversion: an integer from JSON may be far too large for a float.
     return Budget(cap, capped=True) if wish_ms > cap else Budget(int(wish_ms))

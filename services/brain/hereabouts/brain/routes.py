@@ -41,6 +41,9 @@ from .tools import BUILT_IN, each_name_once, invalid
 BUS_WAIT_S = CLIENT_BUDGET_MS / 1000
 """How long a request waits for the bus in all: never longer than for a person."""
 
+BODY_WAIT_S = 10.0
+"""For a body of at most 64 KiB: a slow phone needs a second or two; who needs longer holds a place for nothing."""
+
 INVOCATIONS_PATH = "/v1/sessions/{session_id}/invocations"
 INVOCATION = re.compile("/v1/sessions/([^/]+)/invocations")
 
@@ -68,17 +71,20 @@ async def read_body(request: Request) -> bytes:
 
     Raises:
         RequestTooLarge: there is more, or its header says so.
-        BadRequest: the caller hung up.
+        BadRequest: the caller hung up, or sends too slowly.
     """
     announced = request.headers.get("content-length", "0")
     if not announced.isascii() or not announced.isdigit() or int(announced[:20]) > MAX_REQUEST_BYTES:
         raise RequestTooLarge(limit_bytes=MAX_REQUEST_BYTES)
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_REQUEST_BYTES:
-                raise RequestTooLarge(limit_bytes=MAX_REQUEST_BYTES)
+        async with asyncio.timeout(BODY_WAIT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_REQUEST_BYTES:
+                    raise RequestTooLarge(limit_bytes=MAX_REQUEST_BYTES)
+    except TimeoutError:
+        raise BadRequest(problem=f"The body did not arrive within {BODY_WAIT_S:.0f} s.") from None
     except ClientDisconnect:
         raise BadRequest(problem="The connection was closed before the request was complete.") from None
     return bytes(body)
@@ -177,6 +183,7 @@ class Api:
             caller = await self._caller(request)
             caller.must_be_tenant()
             await self.sessions.end(caller.tenant, request.path_params["session_id"])
+        self.calls.end_session(caller.tenant, request.path_params["session_id"])
         return Response(status_code=204)
 
     async def session_tools(self, request: Request) -> SessionTools:
