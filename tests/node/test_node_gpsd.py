@@ -267,7 +267,8 @@ def gpsfake(tmp_path: Path) -> Iterator[GpsFake]:
         running.append(
             subprocess.Popen(
                 command,
-                env={**os.environ, "PATH": path},
+                # Its control socket goes where the test's files go; gpsfake itself leaves it behind.
+                env={**os.environ, "PATH": path, "TMPDIR": str(tmp_path)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
