@@ -228,15 +228,15 @@ def session_new(
         if as_json:
             print(made.model_dump_json(indent=2))
             return
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        table.add_row("session", Text(made.session_id, style="bold"))
-        table.add_row("chat page", Text(made.page_url, style="bold"))
-        table.add_row("agent token", Text(made.agent_token))
-        table.add_row("client token", Text(made.client_token))
-        table.add_row("socket", Text(made.socket_url))
-        console.print(table)
+        for name, value, style in (
+            ("session", made.session_id, "bold"),
+            ("chat page", made.page_url, "bold"),
+            ("agent token", made.agent_token, ""),
+            ("client token", made.client_token, ""),
+            ("socket", made.socket_url, ""),
+        ):
+            # One line each, however long: they are made to be copied.
+            console.print(Text.assemble((f"{name:<14}", "dim"), (value, style)), soft_wrap=True)
 
     _run(make())
 
