@@ -13,6 +13,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from hereabouts.bus.memory import MemoryBus, MemoryHub
 from hereabouts.edge.dialect import Action, Authenticated, Close, Dialect, Invoke, Peer, Question, Send, Verdict
+from hereabouts.edge.protocol import EdgeProtocol
+from hereabouts.edge.read_budget import BURST_FRAMES
 from hereabouts.edge.service import EdgeService
 from hereabouts.schemas.limits import MAX_FRAME_BYTES
 from hereabouts.schemas.marks import Service
@@ -208,6 +210,55 @@ async def test_a_flood_during_a_question_is_closed_with_1008(socket: ClientConne
         socket.protocol.send_text(frame.encode())
     socket.transport.write(b"".join(socket.protocol.data_to_send()))
     assert await close_code(socket) == 1008
+
+
+def pipeline(client: ClientConnection, texts: list[str]) -> None:
+    """One write, without waiting for the other end."""
+    for text in texts:
+        client.protocol.send_text(text.encode())
+    client.transport.write(b"".join(client.protocol.data_to_send()))
+
+
+async def test_a_flood_waits_its_turn_while_others_are_served_and_loses_nothing(
+    edge: RunningEdge, socket: ClientConnection
+) -> None:
+    async with connect(edge.url, proxy=None, compression=None, max_queue=None) as flooder:
+        await flooder.recv()
+        sent = [str(number) for number in range(int(BURST_FRAMES) + 250)]
+        pipeline(flooder, sent)
+        # A whole burst is through, so what the other one sends now meets a flood at its height.
+        got = [str(await flooder.recv()) for _ in range(int(BURST_FRAMES))]
+        await socket.send("me too")
+        assert await socket.recv() == "me too"
+        protocol = protocol_of(edge)
+        assert protocol.read_paused, "the flood is not over, and not read"
+        got += [str(await flooder.recv()) for _ in range(250)]
+        assert got == sent
+
+
+def protocol_of(edge: RunningEdge) -> EdgeProtocol:
+    """The newest socket's."""
+    protocol = list(edge.edge._connections.values())[-1]._socket
+    assert isinstance(protocol, EdgeProtocol)
+    return protocol
+
+
+async def test_the_two_reasons_to_stop_reading_do_not_lift_each_other(
+    edge: RunningEdge, socket: ClientConnection
+) -> None:
+    protocol = protocol_of(edge)
+    protocol.pause_reading()
+    protocol._turn = asyncio.get_running_loop().call_later(3_600, lambda: None)
+    protocol.resume_reading()
+    assert protocol.read_paused, "over its budget"
+    protocol.pause_reading()
+    protocol._turn.cancel()
+    protocol._take_turn()
+    assert protocol.read_paused, "a question is open"
+    protocol.resume_reading()
+    assert not protocol.read_paused
+    await socket.send("again")
+    assert await socket.recv() == "again"
 
 
 async def test_the_dialects_timer_fires(socket: ClientConnection) -> None:

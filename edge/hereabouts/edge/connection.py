@@ -55,6 +55,7 @@ class Socket(Protocol):
     def abort(self) -> None: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
+    def expect(self) -> None: ...
 
 
 class Keeper(Protocol):
@@ -151,6 +152,7 @@ class Connection:
 
     def ask(self, invoke: Invoke) -> None:
         """Hand an ask to the client."""
+        self._socket.expect()
         self._step(lambda now, wall: self.dialect.ask(invoke, now))
 
     def cancel(self, correlation_id: str, reason: str) -> None:

@@ -2,7 +2,8 @@
 
 Plain ASGI can say none of these. This subclass also hands frames to its `sink` as they are parsed, without a queue and
 a task switch between: dialects never block, so a frame costs no trip through the event loop and reading is not paused
-and resumed around each. Written against uvicorn 0.54.0 and websockets 17.4, which are pinned.
+and resumed around each. One socket gets a small turn and what `ReadBudget` allows; then the others have theirs. Written
+against uvicorn 0.54.0 and websockets 17.4, which are pinned.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ from websockets.http11 import Request
 
 from hereabouts.schemas.limits import MAX_FRAME_BYTES
 
+from .read_budget import ReadBudget
+
 EXTENSION = "hereabouts.socket"
 """Under which the ASGI scope carries the protocol object."""
 
@@ -26,6 +29,12 @@ CLOSE_TIMEOUT_S = 3.0
 
 MAX_FRAGMENTS = 1_024
 """Fragments of one message. The size limit counts bytes only, and empty fragments have none."""
+
+SLICE_BYTES = 4 * 1024
+"""Bytes parsed at a time. One read may hold 256 KiB, that is 40,000 empty frames: half a second without a heartbeat."""
+
+MAX_FRAMES_PER_TURN = 64
+"""Messages that a socket is given before other sockets and timers have their turn: a few milliseconds."""
 
 
 class Sink(Protocol):
@@ -58,6 +67,11 @@ class EdgeProtocol(WebSocketsSansIOProtocol):
         self.close_timeout = CLOSE_TIMEOUT_S
         self.conn.max_message_size = MAX_FRAME_BYTES
         self.sink: Sink | None = None
+        self._budget = ReadBudget(self.loop.time())
+        self._unparsed = bytearray()
+        self._messages = 0
+        self._turn: asyncio.TimerHandle | None = None
+        self._held = False
 
     # --- for the connection -----------------------------------------------------------------------------------------
 
@@ -105,20 +119,60 @@ class EdgeProtocol(WebSocketsSansIOProtocol):
         """Drop the socket and what is buffered for it."""
         self.transport.abort()
 
+    def expect(self) -> None:
+        """The client was asked something: its frames of that do not count against its budget."""
+        self._budget.expect(self.conn.max_message_size or MAX_FRAME_BYTES)
+
     def pause_reading(self) -> None:
         """Take no more bytes until `resume_reading`."""
-        if not self.read_paused and not self.transport.is_closing():
-            self.read_paused = True
-            self.transport.pause_reading()
+        self._held = True
+        self._set_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
-        if self.read_paused:
-            self.read_paused = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+        """Read again, once the budget allows it too."""
+        self._held = False
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        """Two reasons stop reading, each for itself: the connection's, and a turn that is not over."""
+        pause = self._held or self._turn is not None
+        if self.transport.is_closing() or pause == self.read_paused:
+            return
+        self.read_paused = pause
+        if pause:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    # --- fairness ---------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self._unparsed += data
+        if self._turn is None:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Parse what has come, up to a turn's worth; go on when the loop has been round and the budget allows it."""
+        self._turn = None
+        taken = self._messages = 0
+        while self._messages < MAX_FRAMES_PER_TURN and taken < len(self._unparsed):
+            part = bytes(self._unparsed[taken : taken + SLICE_BYTES])
+            taken += len(part)
+            super().data_received(part)
+        if self.transport.is_closing():
+            self._unparsed.clear()
+            return
+        del self._unparsed[:taken]
+        owed_s = self._budget.take(self._messages, taken, self.loop.time())
+        if self._unparsed or owed_s > 0:
+            self._turn = self.loop.call_later(owed_s, self._take_turn)
+        self._set_reading()
 
     # --- from uvicorn -----------------------------------------------------------------------------------------------
+
+    def handle_events(self) -> None:
+        self._messages += sum(isinstance(event, Frame) and event.fin for event in self.conn.events)
+        super().handle_events()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -164,6 +218,10 @@ class EdgeProtocol(WebSocketsSansIOProtocol):
         self._lost(1011)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        self._unparsed.clear()
         super().connection_lost(exc)
         self._lost(1006)
 
