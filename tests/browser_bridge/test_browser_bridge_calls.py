@@ -1,9 +1,15 @@
 """Asks that travel bus → bridge → socket → bus, with a real server and real sockets."""
 
+import asyncio
+import itertools
+import json
+
+from hereabouts.edge.protocol import EdgeProtocol
 from hereabouts.schemas.bus_messages import ClientState, JournalKind
 from hereabouts.schemas.marks import Service, TraceContext
 from hereabouts.schemas.outcomes import Reason, Status
 from hereabouts.testing.replies import Silent, deny, grant
+from tests.support.waiting import until
 
 from .conftest import House
 
@@ -190,14 +196,49 @@ async def test_a_cancel_reaches_the_tab_and_nothing_is_sent_back(house: House) -
         assert len(house.bridge.edge.asks) == 0
 
 
-async def test_an_expired_ask_is_skipped(house: House) -> None:
+async def test_an_expired_ask_is_answered_at_once_and_the_tab_never_sees_it(house: House) -> None:
     tab = await house.tab(otherwise=Silent())
     async with tab:
         [client] = await house.brain.clients(house.tenant, "s_1")
         expired = house.brain.ask(client, budget_ms=0)
         live = house.brain.ask(client)
         assert (await tab.asked()).correlation_id == live
-        assert expired != live
+        result = await house.brain.result(expired)
+        assert (result.status, result.reason, result.by_guard) == (Status.UNAVAILABLE, Reason.CLIENT_SILENT, True)
+        assert len(tab.invokes) == 1
+
+
+async def test_a_tab_that_floods_costs_the_others_nothing(house: House) -> None:
+    flooder, tab = await house.tab("s_1"), await house.tab("s_2", otherwise=grant(1.0, 2.0))
+    async with flooder, tab:
+        [client] = await house.brain.clients(house.tenant, "s_2")
+        epoch = house.bridge.edge.bus.epoch
+        states = [json.dumps({"type": "client-state", "data": {"focused": on}}) for on in (True, False)]
+
+        async def flood() -> None:
+            for text in itertools.cycle(states):
+                await flooder.send_raw(text)
+
+        flooding = asyncio.create_task(flood())
+        try:
+            protocol = next(
+                c._socket for c in house.bridge.edge._connections.values() if c.name == flooder.connection_id
+            )
+            assert isinstance(protocol, EdgeProtocol)
+
+            async def over_budget() -> bool:
+                return protocol.read_paused
+
+            await until(over_budget, "the flood to be held back")
+            for _ in range(20):
+                result = await house.brain.result(house.brain.ask(client, budget_ms=1_500))
+                assert result.status is Status.GRANTED
+            assert house.bridge.edge.bus.epoch == epoch
+            assert house.bridge.edge.problem() is None
+        finally:
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
+            await flooder.drop()
 
 
 async def test_a_drain_answers_what_is_open_and_sends_tabs_elsewhere(house: House) -> None:

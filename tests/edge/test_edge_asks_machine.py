@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from hereabouts.bus.port import Message
-from hereabouts.edge.asks import Asks
+from hereabouts.edge.asks import MAX_REPORTS, Asks
 from hereabouts.edge.dialect import Outcome
 from hereabouts.edge.effects import Deliver, Effect, Late, Replace, Result, Told, Withdraw
 from hereabouts.edge.open_ask import AskRequest, ReplyTo
@@ -157,7 +157,7 @@ class AsksMachine(RuleBasedStateMachine):
         if opens and key in self.asks._open:
             self.deadline[key] = self.now + max(left, GUARD_MARGIN_MS) + wait
         elif opens:
-            self.waiting[key][brain] = 0  # expired: nobody waits any more
+            assert self.waiting[key][brain] == 0, "expired or unknown: answered at once"
         return key
 
     @rule(key=asked, status=st.sampled_from(list(Status)), stranger=st.booleans())
@@ -290,6 +290,27 @@ def test_the_guard_answers_just_before_the_budget_ends() -> None:
     assert asks.next_guard_ms == 3_910
     assert asks.due(3_909) == []
     assert only(asks.due(3_910), Result).outcome.reason is Reason.CLIENT_SILENT
+
+
+def test_an_ask_that_comes_too_late_is_answered_at_once_and_the_client_is_not_asked() -> None:
+    asks = connected()
+    [result] = asks.ask(request("x", "c1", "a", left_ms=0), 10)
+    assert isinstance(result, Result)
+    assert (result.outcome.status, result.outcome.reason) == (Status.UNAVAILABLE, Reason.CLIENT_SILENT)
+    assert result.by_guard
+    assert [reply.inbox for reply in result.replies] == [BRAINS[0]]
+    assert len(asks) == 0
+    only(asks.ask(request("x", "c1", "a"), 20), Deliver)  # the same in time is an ask
+
+
+def test_a_state_is_told_once_and_changes_are_told_so_often_only() -> None:
+    asks = connected()
+    asks.ask(request("x", "c1", "a"), 0)
+    only(asks.progress("c1", "x", ClientState.PROMPT_OPEN, None, 1), Told)
+    assert asks.progress("c1", "x", ClientState.PROMPT_OPEN, "again", 2) == []
+    states = [ClientState.ACQUIRING, ClientState.PROMPT_OPEN] * MAX_REPORTS
+    told = [effect for state in states for effect in asks.progress("c1", "x", state, None, 3)]
+    assert len(told) == MAX_REPORTS - 1
 
 
 def test_a_hidden_tab_is_pending_even_with_its_prompt_open() -> None:

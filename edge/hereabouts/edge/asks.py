@@ -187,7 +187,9 @@ class Asks:
             if not asks_anew:
                 return [Result(answered.ask, answered.outcome, answered.by_guard, [request.reply_to])]
         if request.left_ms <= 0:
-            return []
+            # Said at once: a brain that still waits would wait for its last resort, and the client never sees it.
+            late = OpenAsk.of(request, None, now_ms)
+            return [Result(late, outcome_of(Reason.CLIENT_SILENT), True, late.replies)]
         return self._begin(request, now_ms)
 
     def answer(
@@ -205,9 +207,9 @@ class Asks:
     def progress(
         self, connection: str, correlation_id: str, state: ClientState, prompt: str | None, now_ms: float
     ) -> list[Effect]:
-        """A client's word on an open ask of its own; anything else is nothing."""
+        """A client's word on an open ask of its own; a repetition, one word too many and anything else is nothing."""
         ask = self.ask_of(connection, correlation_id)
-        if ask is None:
+        if ask is None or ask.state is state or ask.reports >= MAX_REPORTS:
             return []
         before = ask.guard_at_ms
         ask.report(state, now_ms)
@@ -433,6 +435,9 @@ class Asks:
             while memory and next(iter(memory.values())).until_ms <= now_ms:
                 memory.popitem(last=False)
 
+
+MAX_REPORTS = 16
+"""Changes of state that an ask may have: each is a message and a journal line, and an honest ask has a handful."""
 
 MAX_EARLIER = 8
 """Earlier sockets of a client under whose name an ask may still arrive: a brain's picture is seconds old at most."""

@@ -201,7 +201,7 @@ class Edge:
             purpose=ask.purpose,
         )
         effects = self.asks.ask(request, now_ms())
-        (metrics.ASKS_TAKEN if effects or request.left_ms > 0 else metrics.ASKS_EXPIRED).inc()
+        (metrics.ASKS_TAKEN if request.left_ms > 0 else metrics.ASKS_EXPIRED).inc()
         self._carry_out(effects)
 
     def _on_cancel(self, message: Message) -> None:

@@ -78,6 +78,8 @@ class OpenAsk:
     delivered_ms: float | None = None
     answered_ms: float | None = None
     state: ClientState | None = None
+    reports: int = 0
+    """Changes of state that the client has reported."""
     waiting_since_ms: float | None = None
     session: str | None = None
     kind: Literal["tab", "node"] = "tab"
@@ -132,6 +134,7 @@ class OpenAsk:
             self.wait_left_ms -= stood_ms
             self.waiting_since_ms = None
         self.state = state
+        self.reports += 1
 
     def guard_outcome(self, hidden: bool) -> Outcome:
         """The honest answer for a client that did not answer, from what is known of it (DESIGN, Time)."""
