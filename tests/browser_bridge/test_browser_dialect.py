@@ -32,7 +32,7 @@ from hereabouts.schemas.claims import Claims, TokenKind
 from hereabouts.schemas.errors import Unauthorized
 from hereabouts.schemas.fixes import Precision
 from hereabouts.schemas.ids import new_correlation_id
-from hereabouts.schemas.limits import MAX_BAD_FRAMES, MAX_RESULT_BYTES, MAX_TOOLS_PER_CLIENT
+from hereabouts.schemas.limits import MAX_BAD_FRAMES, MAX_RESULT_BYTES, MAX_TOOLS_BYTES, MAX_TOOLS_PER_CLIENT
 from hereabouts.schemas.outcomes import Reason, Status
 
 OWN = "http://127.0.0.1:8711"
@@ -508,3 +508,19 @@ def test_origins_are_compared_exactly() -> None:
     assert not may_connect("https://a.example:8443", OWN, ["https://a.example"])
     for text in (None, "null", "https://a.example/", "a.example", "file://", "https://a.example evil"):
         assert not is_origin(text)
+
+
+def test_all_tools_of_a_client_together_have_a_size() -> None:
+    socket = Socket().bound()
+    tools = [{"name": f"t{n}", "paramsSchema": {"description": "y" * 50_000}} for n in range(6)]
+    for tool in tools[:5]:
+        assert any(isinstance(action, Registration) for action in socket.say("client-tool-register", {"tools": [tool]}))
+    refused = socket.say("client-tool-register", {"tools": tools[5:]})
+    assert error_of(refused) == (400, f"all tools together may have {MAX_TOOLS_BYTES} bytes of JSON")
+    assert Rejected("tools_too_big") in refused
+
+    # The same name again takes the place of the earlier one, and what was there stays.
+    [registration] = [
+        a for a in socket.say("client-tool-register", {"tools": tools[:1]}) if isinstance(a, Registration)
+    ]
+    assert [tool.name for tool in registration.record.tools] == [f"t{n}" for n in range(5)]

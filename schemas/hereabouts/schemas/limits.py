@@ -84,6 +84,9 @@ MAX_BAD_FRAMES = 10
 MAX_TOOLS_PER_CLIENT = 64
 """Tools that one client may register: a page has a handful, a flood is a mistake or an attack."""
 
+MAX_TOOLS_BYTES = 256 * 1024
+"""JSON of all tools of one client: 4 KiB of description and schema each. Brains read it from the directory per call."""
+
 MAX_REMEMBERED_RESULTS = 1_000
 """Results that one client's connection remembers for duplicates."""
 

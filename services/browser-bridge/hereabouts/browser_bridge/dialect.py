@@ -64,6 +64,7 @@ from hereabouts.schemas.limits import (
     MAX_FRAME_BYTES,
     MAX_REMEMBERED_RESULTS,
     MAX_RESULT_BYTES,
+    MAX_TOOLS_BYTES,
     MAX_TOOLS_PER_CLIENT,
 )
 from hereabouts.schemas.outcomes import Reason, Status
@@ -353,6 +354,8 @@ class BrowserDialect:
         }
         if len(tools) > MAX_TOOLS_PER_CLIENT:
             return self._bad(f"at most {MAX_TOOLS_PER_CLIENT} tools can be registered", "too_many_tools", envelope)
+        if sum(len(tool.model_dump_json()) for tool in tools.values()) > MAX_TOOLS_BYTES:
+            return self._bad(f"all tools together may have {MAX_TOOLS_BYTES} bytes of JSON", "tools_too_big", envelope)
         self._tools = tools
         return [self._registration(), frame(FrameType.ACK, reply_to=envelope.id)]
 
