@@ -147,6 +147,23 @@ async def test_a_newer_socket_closes_the_older_and_gets_its_asks(house: House) -
             assert now.connection == again.connection_id
 
 
+async def test_two_tabs_that_say_the_same_name_are_asked_as_two_clients(house: House) -> None:
+    tab = await house.tab(otherwise=Silent())
+    copy = await house.tab(client_id=tab.client_id, otherwise=grant(1.0, 2.0))
+    async with tab, copy:
+        clients = {client.connection: client for client in await house.brain.clients(house.tenant, "s_1", 2)}
+        first, second = clients[str(tab.connection_id)], clients[str(copy.connection_id)]
+        assert first.client_id == tab.client_id != second.client_id
+        call = house.brain.ask(first)
+        await tab.asked()
+        house.brain.ask(second, correlation_id=call)
+        result = await house.brain.result(call)
+        assert (result.status, result.client_id) == (Status.GRANTED, second.client_id)
+        assert (len(tab.invokes), len(copy.invokes)) == (1, 1)
+        house.brain.cancel(first, call)
+        await tab.was_cancelled(call)
+
+
 async def test_another_tab_cannot_answer(house: House) -> None:
     tab = await house.tab(otherwise=Silent())
     stranger = await house.tab("s_2", otherwise=Silent())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from hereabouts.bus.port import Message
-from hereabouts.edge.asks import MAX_REPORTS, Asks
+from hereabouts.edge.asks import MAX_REPORTS, NAME_MARK, Asks
 from hereabouts.edge.dialect import Outcome
 from hereabouts.edge.effects import Deliver, Effect, Late, Replace, Result, Told, Withdraw
 from hereabouts.edge.open_ask import AskRequest, ReplyTo
@@ -118,8 +118,19 @@ class AsksMachine(RuleBasedStateMachine):
     def connect(self, client: str, resume: str | None, tools: tuple[str, ...] = TOOLS) -> None:
         self.number += 1
         name = f"c{self.number}"
-        self.sockets[name] = client
-        self.carry_out(self.asks.register(name, record(client, tools), resume, SECRET.format(client), self.now))
+        effects = self.asks.register(name, record(client, tools), resume, SECRET.format(client), self.now)
+        self.sockets[name] = self.name_of(name)
+        self.carry_out(effects)
+        assert len(set(self.sockets.values())) == len(self.sockets), "two sockets are two clients"
+
+    def name_of(self, connection: str) -> str:
+        slot = self.asks.slot(connection)
+        assert slot is not None
+        return slot.record.client_id
+
+    def sockets_of(self, client: str) -> list[str]:
+        """Of all that say they are this client."""
+        return [name for name, who in self.sockets.items() if who.partition(NAME_MARK)[0] == client]
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -137,9 +148,10 @@ class AsksMachine(RuleBasedStateMachine):
     def ask(
         self, client: str, call: int, brain: str, left: float, tool: str, may_prompt: bool, wait: int, stale: bool
     ) -> tuple[str, str]:
+        live = self.sockets_of(client)
+        connection = "c0" if stale or not live else live[call % len(live)]
+        client = self.sockets.get(connection, client)
         key = (f"call{call}", client)
-        live = [name for name, who in self.sockets.items() if who == client]
-        connection = "c0" if stale or not live else live[-1]
         wanted = request(
             key[0],
             connection,
@@ -207,23 +219,21 @@ class AsksMachine(RuleBasedStateMachine):
 
     @rule(client=st.sampled_from(CLIENTS), tools=st.sampled_from([TOOLS, ("location_get",), ()]))
     def register(self, client: str, tools: tuple[str, ...]) -> None:
-        for name, who in list(self.sockets.items()):
-            if who == client:
-                self.carry_out(self.asks.register(name, record(client, tools), None, SECRET.format(client), self.now))
-                return
+        for name in self.sockets_of(client):
+            self.carry_out(self.asks.register(name, record(client, tools), None, SECRET.format(client), self.now))
+            assert self.name_of(name) == self.sockets[name]
+            return
 
     @rule(client=st.sampled_from(CLIENTS), politely=st.booleans())
     def leave(self, client: str, politely: bool) -> None:
-        for name, who in list(self.sockets.items()):
-            if who == client:
+        for name in self.sockets_of(client):
+            if politely:  # its socket stays, it only leaves the directory
+                self.carry_out(self.asks.unregister(name, self.now))
                 del self.sockets[name]
-                if politely:
-                    self.sockets[name] = who  # its socket stays, it only leaves the directory
-                    self.carry_out(self.asks.unregister(name, self.now))
-                    del self.sockets[name]
-                else:
-                    self.carry_out(self.asks.disconnect(name, self.now))
-                return
+            else:
+                del self.sockets[name]
+                self.carry_out(self.asks.disconnect(name, self.now))
+            return
 
     @rule(ms=st.sampled_from([1.0, 50.0, 300.0, 5_000.0, 70_000.0]))
     def pass_time(self, ms: float) -> None:
@@ -311,6 +321,27 @@ def test_a_state_is_told_once_and_changes_are_told_so_often_only() -> None:
     states = [ClientState.ACQUIRING, ClientState.PROMPT_OPEN] * MAX_REPORTS
     told = [effect for state in states for effect in asks.progress("c1", "x", state, None, 3)]
     assert len(told) == MAX_REPORTS - 1
+
+
+def test_a_second_tab_of_the_same_name_is_a_client_of_its_own_and_resumes_as_itself() -> None:
+    asks = connected()
+    asks.register("c2", record("a"), "guessed", "secret 2", 0)
+    slot = asks.slot("c2")
+    assert slot is not None
+    assert slot.record.client_id == "a:2"
+    for connection, name in (("c1", "a"), ("c2", "a:2")):
+        assert only(asks.ask(request("x", connection, name), 1), Deliver).connection == connection
+    asks.disconnect("c2", 2)
+    effects = asks.register("c3", record("a"), "secret 2", "secret 3", 3)
+    assert only(effects, Deliver).connection == "c3"
+    resumed = asks.slot("c3")
+    assert resumed is not None
+    assert resumed.record.client_id == "a:2"
+    verdict, _ = asks.answer("c1", "x", Outcome(Status.GRANTED), 4)
+    assert verdict == "accepted"
+    verdict, effects = asks.answer("c3", "x", Outcome(Status.GRANTED), 5)
+    assert verdict == "accepted"
+    assert only(effects, Result).ask.request.client_id == "a:2"
 
 
 def test_a_hidden_tab_is_pending_even_with_its_prompt_open() -> None:

@@ -33,15 +33,13 @@ class Slot:
 
     connection: str
     record: ClientRecord
+    """With the name that tells this client from others which say the same of themselves."""
+    claimed: Identity
+    """Who it says it is, under which a newer socket may take over."""
     resume: str | None
     alive: bool = True
     keys: set[Key] = field(default_factory=set)
     earlier: list[str] = field(default_factory=list)
-
-    @property
-    def identity(self) -> Identity:
-        """Under which a newer socket may take over."""
-        return self.record.tenant, self.record.session, self.record.client_id
 
     def has_tool(self, name: str) -> bool:
         """Whether the client registered this tool."""
@@ -64,7 +62,7 @@ class Asks:
         self._open: dict[Key, OpenAsk] = {}
         self._clients_of_call: dict[str, set[str]] = {}
         self._slots: dict[str, Slot] = {}
-        self._away: dict[Identity, Slot] = {}
+        self._away: dict[Identity, dict[str, Slot]] = {}
         self._at: dict[Identity, set[str]] = {}
         self._now_at: dict[str, str] = {}
         self._guards: list[tuple[float, int, Key, OpenAsk]] = []
@@ -85,7 +83,7 @@ class Asks:
     @property
     def away(self) -> int:
         """Clients without a socket whose open asks still wait for them."""
-        return len(self._away)
+        return sum(len(there) for there in self._away.values())
 
     def slot(self, connection: str) -> Slot | None:
         """The client that this socket speaks for, once registered."""
@@ -114,26 +112,31 @@ class Asks:
         """A client's registration as it now stands; a shown `resume` secret takes over the older socket's open asks.
 
         Asks whose tool the client no longer has are answered `no_client`; those it inherited are sent again once it
-        has registered their tool.
+        has registered their tool. A tab that says it is another one that is here, without its secret, is a client of
+        its own under a name of its own (`Slot.record.client_id`): a duplicated tab copies the id too.
         """
         effects: list[Effect] = []
         slot = self._slots.get(connection)
-        if slot is not None and slot.identity != (record.tenant, record.session, record.client_id):
+        claimed = record.tenant, record.session, record.client_id
+        if slot is not None and slot.claimed != claimed:
             effects += self._give_up(slot, slot.keys, now_ms)
             self._leave(slot)
             self._forget_names(slot)
             slot = None
         if slot is None:
-            slot = self._slots[connection] = Slot(connection=connection, record=record, resume=resume_next)
-            self._at.setdefault(slot.identity, set()).add(connection)
+            older = self._older(record, claimed, resume) if resume is not None else None
+            name = older.record.client_id if older else self._free_name(record, claimed)
+            record = record.model_copy(update={"client_id": name})
+            slot = self._slots[connection] = Slot(connection, record, claimed, resume_next)
+            self._at.setdefault(claimed, set()).add(connection)
             if record.kind == "node":
                 effects += self._end_older(slot, now_ms)
-            elif resume is not None:
-                effects += self._take_over(slot, resume)
+            elif older is not None:
+                effects += self._take_over(slot, older)
         lost = {
             key for key in slot.keys if self._open[key].delivered_ms is not None and self._open[key].owner == connection
         }
-        slot.record = record
+        slot.record = record.model_copy(update={"client_id": slot.record.client_id})
         slot.resume = resume_next if resume_next is not None else slot.resume
         effects += self._give_up(slot, {key for key in lost if not slot.has_tool(self._open[key].request.tool)}, now_ms)
         for key in sorted(slot.keys):
@@ -167,10 +170,7 @@ class Asks:
         for key in slot.keys:
             self._open[key].owner = None
             self._open[key].delivered_ms = None
-        older = self._away.get(slot.identity)
-        if older is not None:
-            self._drop_away(older)
-        self._away[slot.identity] = slot
+        self._away.setdefault(slot.claimed, {})[slot.record.client_id] = slot
         return []
 
     # --- asks -------------------------------------------------------------------------------------------------------
@@ -346,7 +346,8 @@ class Asks:
                 yield slot
             return
         request = ask.request
-        if (away := self._away.get((request.tenant, ask.session, request.client_id))) is not None:
+        claimed = request.tenant, ask.session, request.client_id.partition(NAME_MARK)[0]
+        if (away := self._away.get(claimed, {}).get(request.client_id)) is not None:
             yield away
 
     def _give_up(self, slot: Slot, keys: Iterable[Key], now_ms: float) -> list[Effect]:
@@ -360,40 +361,55 @@ class Asks:
                 effects.append(Withdraw(slot.connection, key[0], "cancelled"))
         return effects
 
-    def _take_over(self, slot: Slot, secret: str) -> list[Effect]:
-        """Inherit from the socket of the same tenant, session and client that was given this secret; a node never."""
-        if slot.record.kind != "tab":
-            return []
-        candidates = [self._slots[name] for name in self._at[slot.identity] if name != slot.connection]
-        if (away := self._away.get(slot.identity)) is not None:
-            candidates.append(away)
-        for older in candidates:
-            if older.resume is None or not hmac.compare_digest(older.resume.encode(), secret.encode()):
-                continue
-            for key in older.keys:
-                ask = self._open[key]
-                ask.owner, ask.delivered_ms = slot.connection, None
-            slot.keys |= older.keys
-            names = [*older.earlier, older.connection]
-            slot.earlier = names[-MAX_EARLIER:]
-            for name in names[:-MAX_EARLIER]:
-                self._now_at.pop(name, None)
-            older.keys.clear()
-            if older.alive:
-                self._leave(older)
-                replaced: list[Effect] = [Replace(older.connection)]
-            else:
-                self._away.pop(older.identity, None)
-                replaced = []
-            for name in slot.earlier:
-                self._now_at[name] = slot.connection
-            return replaced
-        return []
+    def _older(self, record: ClientRecord, claimed: Identity, secret: str) -> Slot | None:
+        """The one of the same tenant, session and client that was given this secret; a node inherits never."""
+        if record.kind != "tab":
+            return None
+        for older in self._namesakes(claimed):
+            if older.resume is not None and hmac.compare_digest(older.resume.encode(), secret.encode()):
+                return older
+        return None
+
+    def _namesakes(self, claimed: Identity) -> list[Slot]:
+        here = [self._slots[name] for name in sorted(self._at.get(claimed, ()))]
+        return [*here, *self._away.get(claimed, {}).values()]
+
+    def _free_name(self, record: ClientRecord, claimed: Identity) -> str:
+        """The client's own name, or with a number if another client of that name is here or may come back."""
+        name = record.client_id
+        if record.kind == "tab":
+            taken = {slot.record.client_id for slot in self._namesakes(claimed)}
+            number = 1
+            while name in taken:
+                number += 1
+                name = f"{record.client_id}{NAME_MARK}{number}"
+        return name
+
+    def _take_over(self, slot: Slot, older: Slot) -> list[Effect]:
+        """What is open at the older socket is the new one's from now on."""
+        for key in older.keys:
+            ask = self._open[key]
+            ask.owner, ask.delivered_ms = slot.connection, None
+        slot.keys |= older.keys
+        names = [*older.earlier, older.connection]
+        slot.earlier = names[-MAX_EARLIER:]
+        for name in names[:-MAX_EARLIER]:
+            self._now_at.pop(name, None)
+        older.keys.clear()
+        effects: list[Effect] = []
+        if older.alive:
+            self._leave(older)
+            effects.append(Replace(older.connection))
+        else:
+            self._not_away(older)
+        for name in slot.earlier:
+            self._now_at[name] = slot.connection
+        return effects
 
     def _end_older(self, slot: Slot, now_ms: float) -> list[Effect]:
         """A node has one socket: a newer one ends the older, whose open asks are answered and never inherited."""
         effects: list[Effect] = []
-        for name in sorted(self._at[slot.identity] - {slot.connection}):
+        for name in sorted(self._at[slot.claimed] - {slot.connection}):
             if self._slots[name].record.user == slot.record.user:
                 effects += [*self.disconnect(name, now_ms), Replace(name)]
         return effects
@@ -401,10 +417,10 @@ class Asks:
     def _leave(self, slot: Slot) -> None:
         slot.alive = False
         del self._slots[slot.connection]
-        there = self._at[slot.identity]
+        there = self._at[slot.claimed]
         there.discard(slot.connection)
         if not there:
-            del self._at[slot.identity]
+            del self._at[slot.claimed]
 
     def _forget_names(self, slot: Slot) -> None:
         for name in slot.earlier:
@@ -412,8 +428,14 @@ class Asks:
 
     def _drop_away(self, slot: Slot) -> None:
         self._forget_names(slot)
-        if self._away.get(slot.identity) is slot:
-            del self._away[slot.identity]
+        self._not_away(slot)
+
+    def _not_away(self, slot: Slot) -> None:
+        there = self._away.get(slot.claimed, {})
+        if there.get(slot.record.client_id) is slot:
+            del there[slot.record.client_id]
+            if not there:
+                del self._away[slot.claimed]
 
     def _set_guard(self, ask: OpenAsk) -> None:
         self._guard_number += 1
@@ -438,6 +460,9 @@ class Asks:
 
 MAX_REPORTS = 16
 """Changes of state that an ask may have: each is a message and a journal line, and an honest ask has a handful."""
+
+NAME_MARK = ":"
+"""Before the number of a further client of the same name; a tab's own id cannot contain it."""
 
 MAX_EARLIER = 8
 """Earlier sockets of a client under whose name an ask may still arrive: a brain's picture is seconds old at most."""

@@ -121,7 +121,8 @@ class Edge:
         """Keeper: a client's place in the directory."""
         before = self.registrar.record(connection.name)
         effects = self.asks.register(connection.name, action.record, action.resume, action.resume_next, now_ms())
-        visible = self.registrar.put(connection.name, action.record)
+        slot = self.asks.slot(connection.name)
+        visible = self.registrar.put(connection.name, slot.record if slot is not None else action.record)
         self._carry_out(effects)
         must_be_seen = before is None or (before.session, before.tools) != (action.record.session, action.record.tools)
         return visible if must_be_seen else None
