@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from hereabouts.node.identity import Identity
 from hereabouts.node.protocol import NodeProtocol, Profile, Send
@@ -64,9 +64,9 @@ def published(openclaw_packages: Path) -> Callable[[str, Any], None]:
     )
 
     def check(definition: str, value: Any) -> None:
-        Draft202012Validator({"$ref": f"#/definitions/{definition}", "definitions": schema["definitions"]}).validate(
-            value
-        )
+        jsonschema_rs.Draft202012Validator(
+            {"$ref": f"#/definitions/{definition}", "definitions": schema["definitions"]}
+        ).validate(value)
 
     return check
 
