@@ -58,13 +58,16 @@ def test_the_reference_client_signs_the_same_text(openclaw_signatures: Signature
 
 @pytest.fixture(scope="module")
 def published(openclaw_packages: Path) -> Callable[[str, Any], None]:
-    """Check a value against a definition of the protocol's published schema, which allows no unknown field."""
+    """Check a value against a definition of the protocol's published schema, which allows no unknown field.
+
+    It has lists as `items`, as drafts before 2020-12 do.
+    """
     schema = json.loads(
         (openclaw_packages / "node_modules/@openclaw/gateway-protocol/protocol.schema.json").read_text()
     )
 
     def check(definition: str, value: Any) -> None:
-        jsonschema_rs.Draft202012Validator(
+        jsonschema_rs.Draft201909Validator(
             {"$ref": f"#/definitions/{definition}", "definitions": schema["definitions"]}
         ).validate(value)
 
