@@ -16,6 +16,9 @@ from starlette.routing import Route
 
 from bench.floor_bus import FLOOR_BRAIN, FLOOR_EDGE, Outbox, read
 
+KEEP_ALIVE_S = 75
+"""Callers stay connected while the other side has its turns."""
+
 
 def app(url: str) -> Starlette:
     """The application; `url` is Redis's."""
@@ -61,5 +64,6 @@ if __name__ == "__main__":
         loop="uvloop",
         http="httptools",
         access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         log_level="warning",
     )
