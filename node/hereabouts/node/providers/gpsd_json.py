@@ -1,9 +1,9 @@
 """What gpsd says, line by line, without a socket: the JSON protocol of gpsd_json(5), major version 3.
 
-Accuracy. Our accuracy is a 95 % radius. gpsd scales its estimates to 95 % (`GPSD_CONFIDENCE` is its `CEP95_SIGMA`;
-gpsd_json(5) up to 3.18 says "95 % confidence"). Newer manuals say "certainty unknown", since some drivers hand on a
-receiver's own number: nothing in the report tells which, so `eph` is taken at its word. Without `eph` the radius is
-hypot(epx, epy): each is a 95 % interval along one axis, and the circle around that box holds at least 95 %. A report
+Accuracy. Our accuracy is a 95 % radius. gpsd scales its own estimates to 95 % (`GPSD_CONFIDENCE` in its source), but
+some drivers hand on a receiver's own number, and nothing in the report tells which: `eph` is taken at its word. Without
+`eph` the radius is hypot(epx, epy). Each is a 95 % interval along one axis; for independent normal errors that circle
+holds 95 % (one axis alone) to 98 % (both alike). A report
 with neither is not used, and a radius is never made up.
 """
 
